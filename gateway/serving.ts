@@ -6,7 +6,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/g
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
-import { openCaller, type Line } from '../services/platform/caller.ts';
+import { openCaller, type Replica } from '../services/platform/caller.ts';
 import { cached, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
@@ -73,14 +73,14 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const tokens = new TokenVerifier(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
   const keys = new ApiKeyCache(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
 
-  const ledgers = new WeakMap<Line, Ledger>();
-  const ledgerAt = (line: Line): Ledger => {
-    const known = ledgers.get(line) ?? { address: line.address, client: createClient(LedgerService, line) };
-    ledgers.set(line, known);
+  const ledgers = new WeakMap<Replica, Ledger>();
+  const ledgerAt = (replica: Replica): Ledger => {
+    const known = ledgers.get(replica) ?? { address: replica.address, client: createClient(LedgerService, replica) };
+    ledgers.set(replica, known);
     return known;
   };
   const batcher = new Batcher({
-    ledgers: () => toWriter.lines().map(ledgerAt),
+    ledgers: () => toWriter.replicas().map(ledgerAt),
     logger,
     metrics,
     maxPostings: config.maxInFlight,

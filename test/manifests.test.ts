@@ -220,7 +220,7 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
 
   // What the name server of a cluster may say again without looking, what the cluster takes to tell it, and how often callers ask, seconds.
   const [cached, told] = [5, 2];
-  const asked = Number(/lookUpMs = ([0-9_]+)/.exec(text('services/platform/replicas.ts'))?.[1]?.replaceAll('_', '')) / 1000;
+  const asked = Number(/resolveEveryMs = ([0-9_]+)/.exec(text('services/platform/addresses.ts'))?.[1]?.replaceAll('_', '')) / 1000;
 
   test('let an old replica go when all callers know the new one, and wait for migrations', () => {
     const migration = Math.max(...all('Job').map((each) => Number(each['spec'].activeDeadlineSeconds)));

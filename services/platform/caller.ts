@@ -1,131 +1,199 @@
-// Calls another service of the house: channels to its replicas as a Connect transport, so that calls are typed by the generated code.
-import { setTimeout as pause } from 'node:timers/promises';
-import { create, fromBinary, isMessage, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
+// Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
+import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
+import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
+import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
-import { Channel, wasBegun } from './channel.ts';
-import { turnOf } from './large.ts';
+import { Addresses, channelTo, type Resolve } from './addresses.ts';
 import type { RefusalInfo } from './errors.ts';
-import { Replicas, type Replica, type Resolve } from './replicas.ts';
 import type { Encoder } from './fast-unary.ts';
 
-/** What a channel needs. */
+/** What a caller needs. */
 export interface CallerOptions {
-  /** `host:port`, several for several replicas; a name stands for all its addresses, which are looked up again every few seconds. */
+  /** `host:port`, several for several replicas. A name stands for all its addresses, which are resolved again every 5 s. */
   addresses: string[];
   token: string;
-  /** Largest message in either direction, bytes. An answer that is larger fails after the other side has committed. */
+  /** Largest message in either direction. A larger response fails after the service has committed. */
   maxMessageBytes: number;
-  /**
-   * Methods that only read. One that fails as `UNAVAILABLE` is repeated twice, at another replica at once where there is one, else after a while,
-   * within the call's deadline. A refusal of the service, which says why, is not. A call of any method that no replica has begun to answer is asked
-   * once of another one.
-   */
+  /** Methods that only read: a call that fails as `UNAVAILABLE` is tried three times. */
   retried?: DescMethod[];
-  /** Methods whose calls travel together on one stream: small ones, that are asked often. */
-  carried?: DescMethod[];
-  /** Of requests that are encoded otherwise than by `toBinary`, by their types. */
+  /** Used in place of `toBinary`, by request type. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
-  /** How names are looked up; by default as the system does. */
+  /** How names are resolved; by default as the system does. */
   resolve?: Resolve;
 }
 
 /** A transport to one replica. */
-export interface Line extends Transport {
+export interface Replica extends Transport {
   /** `ip:port`. */
   address: string;
 }
 
-/** A transport with an end. It asks whichever replica has the fewest calls in flight. */
+/** A transport that calls the connected replicas in turn. */
 export interface Caller extends Transport {
-  /** To those of the replicas not known to be away, where all are, to all; in the order of their addresses. Never empty. */
-  lines(): Line[];
+  /**
+   * The replicas that are connected and answer in time, else those that are connected, else all, in the order of their addresses. The same
+   * objects each time. Never empty: before an address is known it is this transport itself.
+   */
+  replicas(): Replica[];
+  /** Ends the connections when the calls on them are answered. */
   close(): void;
 }
 
-/**
- * Opens a channel to a service. A call without a deadline of its own gets 10 s. Errors are ConnectErrors; `refusalOf` reads what the
- * service said.
- */
-export function openCaller(options: CallerOptions): Caller {
-  const replicas = new Replicas(options.addresses, (address) => new Channel(address, options.maxMessageBytes), options.resolve);
-  const own = { authorization: `Bearer ${options.token}` };
-  const reads = new Set(options.retried);
-  const carried = new Set(options.carried);
-  // `besides`: what was asked before, in vain.
-  const transport = (choose: (besides?: Replica) => Replica | undefined): Transport => ({
-    async unary(method, signal, timeoutMs, header, input) {
-      const until = performance.now() + (timeoutMs ?? 10_000);
-      const first = choose() ?? (await inTime(replicas.lookedUp, until, signal).then(() => choose()));
-      if (!first) throw new ConnectError(`no address is known of ${options.addresses.join(', ')}`, Code.Unavailable);
-      const headers = header ? { ...own, ...Object.fromEntries(new Headers(header as ConstructorParameters<typeof Headers>[0])) } : own;
-      const request = isMessage(input, method.input) ? input : create(method.input, input);
-      const message = options.encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-      const path = `/${method.parent.typeName}/${method.name}`;
-      const asked = { path, headers, message, isCarried: !header && carried.has(method), signal };
-      for (let [attempt, replica] = [1, first]; ; attempt++) {
-        try {
-          const bytes = await replicas.ask(replica, { ...asked, patienceMs: until - performance.now() });
-          const turn = turnOf(bytes.length);
-          if (turn) await turn;
-          const answer = decoded(method.output, bytes);
-          return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
-        } catch (error) {
-          // A replica that says itself what is wrong speaks for all: the database that it can't reach is also theirs.
-          const away = error instanceof ConnectError && error.code === Code.Unavailable && !refusalOf(error);
-          const isRead = reads.has(method);
-          const other: Replica | undefined = away && attempt === 1 && (isRead || !wasBegun(error)) ? choose(replica) : undefined;
-          const waitMs = other ? 0 : 50 * attempt * (1 + Math.random());
-          if (!away || !(isRead || other) || attempt === 3 || until - performance.now() < waitMs) throw error;
-          if (!other) await pause(waitMs);
-          replica = other ?? replica;
-        }
+const defaultTimeoutMs = 10_000;
+// A replica that lets a call of a second or more time out is avoided for ten.
+const [tellingTimeoutMs, avoidMs] = [1_000, 10_000];
+
+/** Opens a caller. Calls time out after 10 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
+export function openCaller({ addresses: list, token, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
+  const addresses = new Addresses(list, resolve);
+  const channelOptions = optionsOf(maxMessageBytes, retried);
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${token}`);
+  // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were asked for before.
+  metadata.set('priority', 'u=3, i');
+
+  const transport = (client: Client, state = { avoidedUntil: 0 }): Transport => ({
+    async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const request = create(method.input, input);
+      const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
+      const own = header ? withHeaders(metadata, new Headers(header as ConstructorParameters<typeof Headers>[0])) : metadata;
+      const call = { message: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), metadata: own, timeoutMs, signal };
+      try {
+        const message = await ask(client, method, call);
+        return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
+      } catch (error) {
+        const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
+        if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
+        throw error;
       }
     },
     stream() {
-      throw new ConnectError('this house calls no streaming methods', Code.Unimplemented);
+      throw new ConnectError('streams are not supported', Code.Unimplemented);
     },
   });
-  const anywhere = transport((besides) => replicas.next(besides));
-  const lines = new WeakMap<Replica, Line>();
-  const lineTo = (replica: Replica): Line => {
-    const line = lines.get(replica) ?? { address: replica.address, ...transport((besides) => (besides ? undefined : replica)) };
-    lines.set(replica, line);
-    return line;
+
+  const { target, options } = channelTo(addresses);
+  const client = new Client(target, credentials.createInsecure(), { ...channelOptions, ...options });
+  const all = { address: '', ...transport(client) };
+
+  const opened = new Map<string, { replica: Replica; client: Client; state: { avoidedUntil: number } }>();
+  const open = (address: string) => {
+    const own = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions);
+    const state = { avoidedUntil: 0 };
+    const made = { replica: { address, ...transport(own, state) }, client: own, state };
+    opened.set(address, made);
+    return made;
   };
+  addresses.listeners.add(() => {
+    for (const [address, { client: own }] of opened) {
+      if (addresses.current.includes(address)) continue;
+      opened.delete(address);
+      own.close();
+    }
+  });
   return {
-    ...anywhere,
-    lines: () => {
-      const available = replicas.available();
-      // Without any address a call says so.
-      return available.length > 0 ? available.map(lineTo) : [{ address: '', ...anywhere }];
+    ...all,
+    replicas: () => {
+      const each = addresses.current.map((address) => opened.get(address) ?? open(address));
+      const connected = each.filter(({ client: own }) => own.getChannel().getConnectivityState(true) === connectivityState.READY);
+      const prompt = connected.filter(({ state }) => state.avoidedUntil <= performance.now());
+      const chosen = [prompt, connected, each].find(({ length }) => length > 0);
+      return chosen?.map(({ replica }) => replica) ?? [all];
     },
-    close: () => replicas.close(),
+    close: () => {
+      addresses.close();
+      client.close();
+      for (const { client: own } of opened.values()) own.close();
+    },
+  };
+}
+
+function optionsOf(maxMessageBytes: number, retried: DescMethod[]): ChannelOptions {
+  const retryPolicy = {
+    maxAttempts: 3,
+    initialBackoff: '0.05s',
+    maxBackoff: '0.2s',
+    backoffMultiplier: 2,
+    retryableStatusCodes: ['UNAVAILABLE'],
+  };
+  const name = retried.map((method) => ({ service: method.parent.typeName, method: method.name }));
+  return {
+    'grpc.service_config': JSON.stringify({
+      loadBalancingConfig: [{ round_robin: {} }],
+      methodConfig: name.length > 0 ? [{ name, retryPolicy }] : [],
+    }),
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.max_receive_message_length': maxMessageBytes,
+    'grpc.max_send_message_length': maxMessageBytes,
+    // A connection may be gone without a word: found out before the deadline of most calls.
+    'grpc.keepalive_time_ms': 5_000,
+    'grpc.keepalive_timeout_ms': 4_000,
+    'grpc.keepalive_permit_without_calls': 1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1_000,
+    // Callers share no connection: postings would wait behind large pages.
+    'grpc.use_local_subchannel_pool': 1,
+    // A proxy for the internet is not to see the token.
+    'grpc.enable_http_proxy': 0,
+    // With HTTP/2's default of 64 KiB a message of 1 MiB waits for 16 round trips.
+    'grpc-node.flow_control_window': 4 << 20,
   };
 }
 
 const noHeaders = new Headers();
 
-/** Resolves with `work`, but no later than at `until`, milliseconds: then it rejects as `DEADLINE_EXCEEDED`, and as `CANCELED` when `signal` ends it. */
-async function inTime(work: Promise<void>, until: number, signal: AbortSignal | undefined): Promise<void> {
-  const done = new AbortController();
-  const ended = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
-  const late = pause(until - performance.now(), undefined, { signal: ended }).then(
-    () => Promise.reject(new ConnectError('no address is known in time', Code.DeadlineExceeded)),
-    () => Promise.reject(new ConnectError('the caller has gone', Code.Canceled)),
-  );
-  await Promise.race([work, late]).finally(() => done.abort());
+function withHeaders(metadata: Metadata, headers: Headers): Metadata {
+  const own = metadata.clone();
+  headers.forEach((value, name) => own.set(name, value));
+  return own;
 }
 
-function decoded<T extends DescMessage>(type: T, bytes: Uint8Array): MessageShape<T> {
-  try {
-    return fromBinary(type, bytes);
-  } catch (error) {
-    throw new ConnectError(`the answer is no ${type.typeName}`, Code.Internal, undefined, undefined, error);
-  }
+interface Question {
+  message: Buffer;
+  metadata: Metadata;
+  timeoutMs: number;
+  signal: AbortSignal | undefined;
 }
 
-/** What a service said when it refused, or null where the failure was not a refusal (a time-out, a lost connection). */
+/** Rejects with a ConnectError. Calls on the channel itself: the client's interceptors and stack traces cost as much again. */
+function ask<Output extends DescMessage>(
+  client: Client,
+  { parent, name, output }: DescMethod & { output: Output },
+  { message, metadata, timeoutMs, signal }: Question,
+): Promise<MessageShape<Output>> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(new ConnectError('the caller has canceled', Code.Canceled));
+    const call = client.getChannel().createCall(`/${parent.typeName}/${name}`, Date.now() + timeoutMs, null, null, null);
+    const cancel = () => call.cancelWithStatus(status.CANCELLED, 'the caller has canceled');
+    let answer: Buffer | undefined;
+    call.start(metadata, {
+      onReceiveMetadata: () => undefined,
+      onReceiveMessage: (bytes: Buffer) => (answer = bytes),
+      onReceiveStatus: (ended) => {
+        signal?.removeEventListener('abort', cancel);
+        if (ended.code !== status.OK) return reject(asConnectError(ended));
+        try {
+          resolve(fromBinary(output, answer as Buffer));
+        } catch (error) {
+          reject(new ConnectError(`the answer is not a ${output.typeName}`, Code.Internal, undefined, undefined, error));
+        }
+      },
+    });
+    call.startRead();
+    call.sendMessageWithContext({}, message);
+    call.halfClose();
+    signal?.addEventListener('abort', cancel);
+  });
+}
+
+function asConnectError({ code, details, metadata }: { code: number; details: string; metadata: Metadata }): ConnectError {
+  const [status] = metadata.get('grpc-status-details-bin') as Buffer[];
+  const told = status && findTrailerError(new Headers({ 'grpc-status-details-bin': status.toString('base64') }));
+  return told ?? new ConnectError(details, code as Code);
+}
+
+/** What a service answered when it refused a call; null where the failure was none, but a time-out or a lost connection. */
 export function refusalOf(error: unknown): RefusalInfo | null {
   if (!(error instanceof ConnectError)) return null;
   const info = error.findDetails(ErrorInfoSchema)[0];

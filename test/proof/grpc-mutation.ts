@@ -1,5 +1,5 @@
-// Mutates protobuf messages: fields get hostile values, then the bytes are damaged.
-import { ScalarType, create, toBinary, type DescField, type DescMessage, type Message } from '@bufbuild/protobuf';
+// Mutates protobuf messages: fields get hostile values.
+import { ScalarType, create, type DescField, type DescMessage, type Message } from '@bufbuild/protobuf';
 import { reflect, type ReflectMessage } from '@bufbuild/protobuf/reflect';
 import type { SeededRandom } from './seeded-random.ts';
 
@@ -109,40 +109,10 @@ function scalar(random: SeededRandom, type: ScalarType, known: readonly string[]
       return new Uint8Array(random.whole(0, 63)).map(() => random.whole(0, 255));
     case ScalarType.STRING: {
       const text = random.happens(0.5) && known.length > 0 ? random.pick(known) : random.pick(hostileTexts);
-      // A string that is not Unicode comes only from damaged bytes.
+      // Protobuf cannot encode a string that is not Unicode.
       return text.toWellFormed();
     }
     default:
       throw new Error(`the cluster has no fields of type ${ScalarType[type]}`);
-  }
-}
-
-/** The message's bytes, whole or with bits flipped, ranges cut, doubled, replaced, or the end missing. */
-export function mutateBytes(random: SeededRandom, schema: DescMessage, message: Message): Uint8Array {
-  let bytes = new Uint8Array(toBinary(schema, message));
-  for (let times = random.whole(0, 2); times > 0; times--) bytes = damaged(random, bytes);
-  return bytes;
-}
-
-function damaged(random: SeededRandom, bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  const at = random.whole(0, bytes.length);
-  const length = 1 + random.whole(0, 7);
-  const noise = new Uint8Array(length).map(() => random.whole(0, 255));
-  switch (random.whole(0, 5)) {
-    case 0: {
-      const flipped = bytes.slice();
-      if (at < flipped.length) flipped[at] = (flipped[at] as number) ^ (1 << random.whole(0, 7));
-      return flipped;
-    }
-    case 1:
-      return bytes.slice(0, at);
-    case 2:
-      return Buffer.concat([bytes.slice(0, at), bytes.slice(at + length)]);
-    case 3:
-      return Buffer.concat([bytes.slice(0, at), noise, bytes.slice(at)]);
-    case 4:
-      return Buffer.concat([bytes.slice(0, at), noise, bytes.slice(at + length)]);
-    default:
-      return Buffer.concat([bytes, bytes.slice(at)]);
   }
 }

@@ -1,11 +1,11 @@
 // `npm run proof -- grpc`: every gRPC method with mutated messages. None may answer INTERNAL or UNKNOWN, and afterwards the cluster works.
-import { create, fromBinary, type Message } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary, type Message } from '@bufbuild/protobuf';
 import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/grpc-js';
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { startCluster, type Cluster } from '../cluster.ts';
 import { makeMessages, pathOf, type ValidMessage } from './grpc-messages.ts';
-import { mutateBytes, mutateFields } from './grpc-mutation.ts';
+import { mutateFields } from './grpc-mutation.ts';
 import { ledgerFaults } from './ledger-check.ts';
 import { judge } from './load-state.ts';
 import { seededRandom } from './seeded-random.ts';
@@ -61,7 +61,7 @@ function mutated({ method: { input }, init }: ValidMessage, known: string[], see
   const random = seededRandom(seed, number);
   const message: Message = create(input, structuredClone(init) as never);
   if (random.happens(0.8)) mutateFields(random, input, message, known);
-  return mutateBytes(random, input, message);
+  return toBinary(input, message);
 }
 
 interface Ended {

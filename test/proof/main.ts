@@ -54,7 +54,7 @@ async function main(): Promise<boolean> {
   }
   const { load, ...task } = read;
   say(`seed ${task.seed}, ${task.minutes} minutes`);
-  await beginRun();
+  await beginRun({ sharedBuffers: '256MB' });
   try {
     return await (await load()).prove({ ...task, say });
   } finally {
