@@ -189,8 +189,8 @@ function ask<Output extends DescMessage>(
 
 function asConnectError({ code, details, metadata }: { code: number; details: string; metadata: Metadata }): ConnectError {
   const [status] = metadata.get('grpc-status-details-bin') as Buffer[];
-  const told = status && findTrailerError(new Headers({ 'grpc-status-details-bin': status.toString('base64') }));
-  return told ?? new ConnectError(details, code as Code);
+  const detailed = status && findTrailerError(new Headers({ 'grpc-status-details-bin': status.toString('base64') }));
+  return detailed ?? new ConnectError(details, code as Code);
 }
 
 /** What a service answered when it refused a call; null where the failure was none, but a time-out or a lost connection. */
