@@ -50,8 +50,8 @@ const ask = async (operation: Operation, path: string, options: RestOptions) => 
   return [operation.id, status, body.code];
 };
 
-describe('who may call', () => {
-  test('without a credential no guarded route says more than that, whatever else is wrong', async () => {
+describe('access to routes', () => {
+  test('without a credential every guarded route answers 401, whatever else is wrong', async () => {
     for (const operation of guarded()) {
       const path = pathOf(operation, { tenant: theirs, id: 'malformed' });
       expect(await ask(operation, path, hopeless(operation))).toEqual([operation.id, 401, 'unauthenticated']);
@@ -101,7 +101,7 @@ describe('who may call', () => {
     }
   });
 
-  test('who is a member and no owner is told that by each route of owners, before body and ids', async () => {
+  test('a member who is not an owner gets 403 from each route of owners, before body and ids', async () => {
     const member = await cluster.signUp();
     await withClient(cluster.databases.identity.adminUrl, (client) =>
       client.query(`insert into memberships values ($1, $2, 'member', now())`, [toUuid('tenant', mine.id), toUuid('user', member.id)]),
@@ -196,7 +196,7 @@ describe('after the credential', () => {
     }
   });
 
-  test('a body where none is wanted is refused like any other that can not be read, and nothing is done', async () => {
+  test('a malformed body of a route that takes none is rejected, and nothing is changed', async () => {
     const operations = contract.operations.filter(({ method, body }) => method !== 'GET' && body === undefined);
     expect(operations.map(({ id: each }) => each).sort()).toEqual(['deleteWebhook', 'deleteWebhooks', 'retryDelivery', 'revokeApiKey']);
     for (const operation of operations) {

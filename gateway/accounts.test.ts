@@ -92,7 +92,7 @@ describe('accounts', () => {
     expect([opened.status, opened.body.code, opened.body.details]).toEqual([422, tag, { field: 'status', tag, value: 'active' }]);
   });
 
-  test('the chart is a tree, with balances where they are asked for', async () => {
+  test('the chart is a tree, with balances if requested', async () => {
     const bare = await customer.get('accounts/hierarchy');
     const full = await customer.get('accounts/hierarchy?include=balances');
     const find = (nodes: any[], code: string): any => {
@@ -150,7 +150,7 @@ describe('balances and events', () => {
     expect([status, body.code, body.details.field]).toEqual([422, code, field]);
   });
 
-  test('the log tells what happened, by whom and by which request, in a chain', async () => {
+  test('the log has every change with actor and request id, hash-chained', async () => {
     const requestId = `req-${process.pid}`;
     const posted = await customer.post('transactions/double-entry', deposit('3', { idempotency_key: 'e-1', metadata: { a: 1 } }), {
       'x-request-id': requestId,

@@ -50,7 +50,7 @@ describe('the verification of a key', () => {
     expect(calls).toEqual([text]);
   });
 
-  test('is cached for three seconds from the start of the call, also that there is no such key', async () => {
+  test('is cached for three seconds from the start of the call, also the answer that there is no such key', async () => {
     for (const [answer, found] of [
       [key, known],
       [undefined, null],
@@ -99,7 +99,7 @@ describe('the verification of a key', () => {
     expect(own.find(text)).toBeNull();
   });
 
-  test('is not asked for beyond 500 unknown keys at once, and a key that is known is refreshed all the same', async () => {
+  test('is overloaded beyond 500 unknown keys at once, and a known key is still refreshed', async () => {
     const answers: (() => void)[] = [];
     const own = new ApiKeyCache((asked) => {
       calls.push(asked);

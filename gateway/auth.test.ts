@@ -45,7 +45,7 @@ async function lastTaken(withKey: string, status: number): Promise<{ refused: An
 }
 
 describe('a key', () => {
-  test('is asked about once by all who come at once, and not at all where its checksum is wrong', async () => {
+  test('is verified once for concurrent requests, and not at all if its checksum is wrong', async () => {
     const asked = () => metricOf(cluster, 'identity', 'grpc_server_seconds_count{', 'VerifyApiKey');
     // Once more for each further three seconds, on however busy a machine.
     const askedOf = async (work: () => Promise<unknown>) => {
@@ -104,7 +104,7 @@ describe('a key', () => {
     expect((await rest('POST', `/v1/tenants/${tenant.slug}/transactions`, { key, body: body('too late') })).status).toBe(201);
   });
 
-  test('is dead at its expiry, though it was just asked about', async () => {
+  test('stops at its expiry, even if it was just verified', async () => {
     // On a busy machine a key that lives for moments may expire before it is asked about.
     for (let lifeMs = 2500; ; lifeMs *= 2) {
       const expires_at = new Date(Date.now() + lifeMs).toISOString();
@@ -140,7 +140,7 @@ test.each(['127.0.0.9:443', '[::1]', '[::1]:443'])('a trusted proxy that another
   expect((await attempt('192.0.2.6')).status).toBe(401);
 });
 
-test('who logs in from another address does not wait until all are registered who came from one', async () => {
+test('a login from one address does not wait for registrations from another', async () => {
   const { email, password } = await cluster.signUp();
   const from = (address: string, path: string, body: object) =>
     rest('POST', `/v1/auth/${path}`, { body, headers: { 'x-forwarded-for': address } });
@@ -162,7 +162,7 @@ test('who logs in from another address does not wait until all are registered wh
 });
 
 describe('while identity is away', () => {
-  test('a client that leaves before its credential is checked holds nothing of what its tenant may have', async () => {
+  test('a client that leaves before its credential is checked uses no slot of its tenant', async () => {
     const path = `/v1/tenants/${tenant.id}/api-keys`;
     const { token } = tenant.owner;
     const leaving = new AbortController();
@@ -187,7 +187,7 @@ describe('while identity is away', () => {
     expect((await rest('GET', path, { key: token })).status).toBe(200);
   });
 
-  test('a known key is good for three seconds more and is then neither taken nor refused; all is well again after', async () => {
+  test('a cached key works for three more seconds, then answers 503, and works again afterwards', async () => {
     const awayFor = async () => {
       await until(
         () => balance(),
@@ -230,7 +230,7 @@ describe('while identity is away', () => {
   });
 });
 
-test('a gateway whose internal token is taken by nobody is not ready, and says who refuses it', async () => {
+test('a gateway whose internal token no service accepts is not ready, and names the services', async () => {
   const { identity, ledger, notifier } = cluster.addresses;
   const addresses = { IDENTITY_ADDR: identity.join(','), LEDGER_ADDR: ledger.join(','), NOTIFIER_ADDR: notifier.join(',') };
   const stranger = await startGatewayOnly({ ...addresses, INTERNAL_TOKEN: 'another' });

@@ -1,10 +1,10 @@
-// Who may call a route: the credential, then the tenant, then scope or role; all before a byte of the body is read.
+// Authentication and authorization: credential, tenant, then scope or role, all before the body is read.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ApiKeyCache, AuthenticatedKey } from './api-keys.ts';
 import { ApiError, bearerChallenge, insufficientScope } from './errors.ts';
 import type { TokenVerifier } from './tokens.ts';
 
-/** What an API key may be allowed to do. */
+/** The scopes that an API key may have. */
 export const scopes = [
   'accounts:read',
   'accounts:write',
@@ -18,12 +18,12 @@ export const scopes = [
 /** One of the scopes. */
 export type Scope = (typeof scopes)[number];
 
-/** What a route asks of its caller: nothing, a user's token, that of a tenant's member (with that role), an API key with that scope. */
+/** What a route requires: nothing, a user's token, the token of a member of the tenant with that role, or an API key with that scope. */
 export type Access = { by: 'anyone' } | { by: 'user' } | { by: 'member'; role: 'owner' | 'any' } | { by: 'key'; scope: Scope };
 
-/** Who calls. */
+/** The authenticated caller. */
 export interface Caller {
-  /** Id of the key or the user; empty where nobody has to say who he is. */
+  /** Id of the key or the user; empty on public routes. */
   actor: string;
   /** Id of the tenant of the path; empty where the path names none. */
   tenantId: string;
@@ -34,7 +34,7 @@ export interface Caller {
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller;
-    /** When its caller was checked, by the monotonic clock. */
+    /** When its caller was last checked, by the monotonic clock. */
     checkedMs: number;
   }
   interface FastifyContextConfig {
@@ -42,7 +42,7 @@ declare module 'fastify' {
   }
 }
 
-/** What is asked to check a caller. */
+/** What checks callers. */
 export interface Authenticators {
   keys: ApiKeyCache;
   tokens: TokenVerifier;
@@ -50,18 +50,18 @@ export interface Authenticators {
   memberRole: (userId: string, tenantId: string) => Promise<string>;
 }
 
-/** Who a caller is before he has said so. */
+/** The caller before authentication. */
 export const anonymous: Caller = { actor: '', tenantId: '', scopes: new Set() };
 
-/** Lets a request pass, and sets its `caller`, or answers why not. Rejects where nobody can tell. */
+/** Sets the request's `caller`, or returns the error. Rejects where a credential can't be verified now. */
 export type Check = (request: FastifyRequest) => ApiError | undefined | Promise<ApiError | undefined>;
 
-/** The check that lets only such callers pass. */
+/** The check for a route's access. */
 export function accessCheck(access: Access, { keys, tokens, memberRole }: Authenticators): Check {
   if (access.by === 'anyone') return () => undefined;
   if (access.by === 'key') {
     const { scope } = access;
-    // Most calls find the key in memory: no promise on that path.
+    // Most calls find the key in the cache: no promise on that path.
     return (request) => {
       const text = bearer(request);
       const found = text === null ? null : keys.find(text);
@@ -84,16 +84,15 @@ export function accessCheck(access: Access, { keys, tokens, memberRole }: Authen
   };
 }
 
-// A body may take half a minute to come, and the turn of a large page ten seconds. With the three seconds for which it is known, a revoked key is dead
-// within five.
-const checkHoldsMs = 1_000;
+// A body may take 30 s to arrive. With the 3 s of the cache a revoked key still stops within 5 s.
+const checkTtlMs = 1_000;
 
-/** Checks a caller once more who was let in a while ago, and answers a refusal: meanwhile his key may have been revoked, or his token have expired. */
-export function recheck(check: Check): (request: FastifyRequest, reply: FastifyReply, done: (refusal?: Error) => void) => void {
+/** Checks a caller again whose check is older than 1 s: the key may have been revoked since, or the token have expired. */
+export function recheck(check: Check): (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void) => void {
   return (request, _reply, done) => {
-    const refusal = performance.now() - request.checkedMs < checkHoldsMs ? undefined : check(request);
-    if (refusal instanceof Promise) refusal.then(done, done);
-    else done(refusal);
+    const error = performance.now() - request.checkedMs < checkTtlMs ? undefined : check(request);
+    if (error instanceof Promise) error.then(done, done);
+    else done(error);
   };
 }
 
@@ -109,7 +108,7 @@ function authorizeKey(request: FastifyRequest, key: AuthenticatedKey | null, sco
   return undefined;
 }
 
-/** The refusal of a key that lacks a scope. */
+/** The error of a key that lacks a scope. */
 export function missingScope(scope: Scope): ApiError {
   return new ApiError('forbidden', {
     message: `the API key lacks the scope ${scope}`,
@@ -126,9 +125,9 @@ function bearer(request: FastifyRequest): string | null {
 
 const isKey = (text: string | null): boolean => text?.startsWith('lk_live_') === true;
 
-/** `message`: what is said to those who sent a credential. */
+/** `message`: for clients that sent a credential. */
 function unauthenticated(request: FastifyRequest, message: string | undefined): ApiError {
-  // The reason is named only to those who sent a credential of this kind (RFC 6750, section 3.1).
+  // RFC 6750, section 3.1: no error code for requests without a bearer credential.
   if (!/^bearer( |$)/i.test(request.headers.authorization ?? '')) return new ApiError('unauthenticated');
   return new ApiError('unauthenticated', { message, headers: { 'www-authenticate': `${bearerChallenge}, error="invalid_token"` } });
 }

@@ -35,7 +35,7 @@ async function openLedger(postTransactions: PostTransactions) {
 
 const posting = (description = '') => create(PostingSchema, { tenantId: newId('tenant'), description });
 
-test('the figures count each call once, and as sent again only those that were', async () => {
+test('the metrics count each call once, and retries apart', async () => {
   let calls = 0;
   const { address, client, close } = await openLedger(() => {
     calls++;
@@ -52,7 +52,7 @@ test('the figures count each call once, and as sent again only those that were',
     },
   };
   const ledgers = () => [{ address, client: counted }];
-  const batcher = new Batcher({ ledgers, logger, metrics, mostPostings: 10, timeoutMs: 1_000 });
+  const batcher = new Batcher({ ledgers, logger, metrics, maxPostings: 10, timeoutMs: 1_000 });
   const looks = jest.spyOn(globalThis, 'setInterval');
   const ends = jest.spyOn(globalThis, 'clearInterval');
   const figure = async (name: string) => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(await metrics.metrics())?.[1]);
@@ -76,7 +76,7 @@ test('the figures count each call once, and as sent again only those that were',
   }
 });
 
-test('a call that all clients have left ends; nothing is sent again for one who has', async () => {
+test('a call that all clients have left ends; nothing is sent again for a client that has left', async () => {
   const answering: (() => void)[] = [];
   const ended: (Code | undefined)[] = [];
   const asked: string[][] = [];
@@ -86,7 +86,7 @@ test('a call that all clients have left ends; nothing is sent again for one who 
     await new Promise<void>((answer) => answering.push(answer));
     return away();
   });
-  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), maxPostings: 10, timeoutMs: 60_000 });
   const [left, right] = [{ destroyed: false }, { destroyed: false }];
   const post = (description: string, answer: { destroyed: boolean }) =>
     batcher.post(posting(description), answer).catch(({ code }: ConnectError) => code);
@@ -111,13 +111,13 @@ test('a call that all clients have left ends; nothing is sent again for one who 
   }
 });
 
-test('small postings wait for no large ones: those travel by themselves', async () => {
+test('small and large postings do not share calls', async () => {
   const asked: number[][] = [];
   const ledger = await openLedger(({ postings }) => {
     asked.push(postings.map(({ description }) => description.length));
     return away();
   });
-  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), mostPostings: 10, timeoutMs: 300 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger, metrics: new Registry(), maxPostings: 10, timeoutMs: 300 });
   try {
     await Promise.allSettled([1, 5_000, 2, 6_000].map((length) => batcher.post(posting('x'.repeat(length)))));
     expect(new Set(asked.map(String))).toEqual(new Set(['1,2', '5000,6000']));
@@ -126,7 +126,7 @@ test('small postings wait for no large ones: those travel by themselves', async 
   }
 });
 
-test('nor for one who leaves while it waits to be sent again', async () => {
+test('nothing is sent again for a client that leaves before the retry', async () => {
   let asked = 0;
   const ledger = await openLedger(() => {
     asked++;
@@ -134,7 +134,7 @@ test('nor for one who leaves while it waits to be sent again', async () => {
   });
   const answer = { destroyed: false };
   const leaving = { ...logger, warn: () => (answer.destroyed = true) } as unknown as typeof logger;
-  const batcher = new Batcher({ ledgers: () => [ledger], logger: leaving, metrics: new Registry(), mostPostings: 10, timeoutMs: 60_000 });
+  const batcher = new Batcher({ ledgers: () => [ledger], logger: leaving, metrics: new Registry(), maxPostings: 10, timeoutMs: 60_000 });
   try {
     await expect(batcher.post(posting(), answer)).rejects.toMatchObject({ code: Code.Unavailable });
     expect(asked).toBe(1);

@@ -3,7 +3,7 @@ import { gatewayConfig } from './config.ts';
 
 const read = (env: NodeJS.ProcessEnv) => gatewayConfig(new Settings({ INTERNAL_TOKEN: 'token', ...env }));
 
-test('a gateway told nothing but its token listens where npm start expects it', () => {
+test('a gateway with only a token listens where npm start expects it', () => {
   expect(read({})).toMatchObject({
     host: '127.0.0.1',
     port: 8080,
@@ -50,6 +50,6 @@ test.each([
   ['MAX_IN_FLIGHT', '0'],
   ['MAX_CONNECTIONS', '-1'],
   ['LOG_LEVEL', 'loud'],
-])('%s=%s is refused, and the variable named', (name, value) => {
+])('%s=%s is rejected, and the error names the variable', (name, value) => {
   expect(() => read({ [name]: value })).toThrow(new RegExp(`^${name} `));
 });

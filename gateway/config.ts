@@ -1,20 +1,20 @@
-// What the environment tells the gateway, read once.
+// The gateway's settings, read once from the environment.
 import { isIP } from 'node:net';
 import { compile } from '@fastify/proxy-addr';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../services/platform/settings.ts';
 
-/** Everything the gateway is told. */
+/** All settings. */
 export interface GatewayConfig extends CommonSettings {
   identityAddresses: string[];
   ledgerAddresses: string[];
   notifierAddresses: string[];
-  /** Addresses of proxies whose `X-Forwarded-For` is believed. */
+  /** Addresses of proxies whose `X-Forwarded-For` is trusted. */
   trustProxy: string[];
   /** Origins whose browsers may call; `*` is any. */
   corsOrigins: string[];
-  /** Requests worked on at once; what comes beyond is answered 503. */
+  /** Requests in flight, half of them for one tenant; beyond: 503. */
   maxInFlight: number;
-  /** Connections held at once; what comes beyond is closed. */
+  /** Open connections; beyond: closed. */
   maxConnections: number;
 }
 
@@ -35,10 +35,10 @@ export function gatewayConfig(settings: Settings): GatewayConfig {
 function proxy(item: string): string {
   try {
     compile(item);
-    // It takes `10.1` and `010.0.0.1`, too, for addresses that nobody means.
+    // It also accepts `10.1` and `010.0.0.1`.
     if (isIP(item.replace(/\/.*/, '')) !== 0 || ['loopback', 'linklocal', 'uniquelocal'].includes(item)) return item;
   } catch {
-    // What it throws names no variable.
+    // Its errors name no variable.
   }
   throw new BadSetting('TRUST_PROXY', `must be addresses or networks, comma-separated, not ${JSON.stringify(item)}`);
 }

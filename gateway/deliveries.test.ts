@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.stop());
 
-test('what is posted arrives signed, is listed and read', async () => {
+test('a posting is delivered signed, and the delivery can be listed and read', async () => {
   const receiver = await newReceiver((_, response) => response.end('thank you'));
   const { tenant, call, post, settled } = await newSubscriber(cluster);
   const none = await call('GET');

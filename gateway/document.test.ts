@@ -1,6 +1,4 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { connect } from 'node:net';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { templates } from '../services/ledger/templates.ts';
 import { deliveryHeaders } from '../services/notifier/webhook.ts';
@@ -17,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => alone.stop());
 
 describe('the OpenAPI document', () => {
-  test('has no fault that a linter finds', async () => {
+  test('passes the linter', async () => {
     // Health, figures and this document have no refusals of their own.
     const config = await createConfig({ extends: ['recommended-strict'], rules: { 'operation-4xx-response': 'off' } });
     const faults = await lintFromString({ source: JSON.stringify(contract.document), absoluteRef: '/openapi.json', config });
@@ -38,7 +36,7 @@ describe('the OpenAPI document', () => {
     expect(beside.split('\n')).toHaveLength(Object.keys(templates).length);
   });
 
-  test('has a webhook of each event, with what a receiver is sent', () => {
+  test('has a webhook for each event type, with headers and bodies of deliveries', () => {
     const { webhooks } = contract.document;
     expect(Object.keys(webhooks).sort()).toEqual([...contract.document.components.schemas.WebhookEventType.enum].sort());
     const { operationId, parameters, requestBody, responses } = webhooks['balance.updated'].post;
@@ -146,12 +144,12 @@ describe('the OpenAPI document', () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  test('has patterns that the regular expressions of other languages know, too', () => {
+  test('has patterns that the regular expressions of other languages support', () => {
     // Python's have no `\\p{…}`, Go's look neither ahead nor back.
     expect(JSON.stringify(contract.document)).not.toMatch(/"pattern":"[^"]*(\\\\p\{|\(\?[=!<])/i);
   });
 
-  test('says of each number that grows without end that it may be beyond 32 bits', () => {
+  test('gives every growing number the format int64', () => {
     const grows = /^(sequence|after_sequence|version|created)$/;
     const faults: string[] = [];
     const walk = (place: string, name: string, schema: any): void => {
@@ -169,13 +167,13 @@ describe('the OpenAPI document', () => {
     expect(faults).toEqual([]);
   });
 
-  test('has no words but those that others know', () => {
+  test('has no private extensions', () => {
     const words = new Set(JSON.stringify(contract.document).match(/"x-[a-z]+"(?=:)/g));
     expect([...words].sort()).toEqual(['"x-disabled"', '"x-scope"']);
   });
 
   // Each of these is valid, and had one of the usual generators of clients make what does not compile, or does not take the answer.
-  test('says nothing that generators of clients are known to make something else of', () => {
+  test('avoids schemas that client generators are known to misread', () => {
     const faults: string[] = [];
     const words = new Map<string, string[]>();
     const walk = (place: string, schema: any): void => {
@@ -198,7 +196,7 @@ describe('the OpenAPI document', () => {
     expect([...words.values()].filter(({ length }) => length > 1)).toEqual([]);
   });
 
-  test('has no schema that no route has: one of the usual generators of clients leaves those out, and then lacks them', () => {
+  test('has no schema that no route uses', () => {
     const reached = new Set<string>();
     const reach = (from: unknown) => {
       for (const [, name] of JSON.stringify(from).matchAll(/#\/components\/schemas\/(\w+)/g)) {
@@ -211,13 +209,13 @@ describe('the OpenAPI document', () => {
     expect(Object.keys(contract.document.components.schemas).filter((name) => !reached.has(name))).toEqual([]);
   });
 
-  test('shows of a change of an account what may be changed', () => {
+  test('shows only the changeable fields of an account in its change', () => {
     const { schema } =
       contract.document.paths['/v1/tenants/{slug}/accounts/code/{account_code}'].patch.requestBody.content['application/json'];
     expect(Object.keys(schema.properties).sort()).toEqual(['allow_negative', 'description', 'metadata', 'name', 'status', 'version']);
   });
 
-  test('says what an error’s class is of, beside the words that it may be', () => {
+  test('describes every error_class', () => {
     const { Error: error, WebhookDelivery: delivery, WebhookDeliveryDetail: detail } = contract.document.components.schemas;
     const found: unknown[] = [];
     JSON.stringify({ error, delivery, detail }, (key, value: any) => {
@@ -228,7 +226,7 @@ describe('the OpenAPI document', () => {
     expect(found).not.toContain(undefined);
   });
 
-  test('has a name for what several operations answer', () => {
+  test('has a name for each schema that several operations answer', () => {
     const answers = new Map<string, string[]>();
     for (const { id, definition } of contract.operations) {
       for (const [status, { content }] of Object.entries<any>(definition.responses)) {
@@ -239,7 +237,7 @@ describe('the OpenAPI document', () => {
     expect([...answers.values()].filter(({ length }) => length > 1)).toEqual([]);
   });
 
-  test('says of a slug and an amount what they are, without looking ahead', () => {
+  test('has patterns of slug and amount without look-ahead', () => {
     const bodyOf = (path: string, field: string) =>
       ['', 'paths', path, 'post', 'requestBody', 'content', 'application/json', 'schema', 'properties', field]
         .map((each) => encodeURIComponent(each.replaceAll('/', '~1')))
@@ -256,11 +254,11 @@ describe('the OpenAPI document', () => {
     expect([...amounts, '', '-1', '1.', '.5', '1.234', '1e3', '10000000000000'].filter(isAmount)).toEqual(amounts);
   });
 
-  test('says that the request of an event may be unknown', () => {
+  test('allows an event without request id', () => {
     expect(contract.fits('/components/schemas/Event/properties/request_id', null)).toEqual([]);
   });
 
-  test('names no two of its parts alike but for their case', () => {
+  test('has no two names that differ only in case', () => {
     const { schemas, securitySchemes, headers } = contract.document.components;
     const names = [schemas, securitySchemes, headers].flatMap((each) => Object.keys(each)).map((name) => name.toLowerCase());
     expect(names.length).toBe(new Set(names).size);
@@ -277,29 +275,10 @@ describe('the OpenAPI document', () => {
     );
     expect(bare).toEqual([]);
   });
-
-  test('says where a page may be shorter than its limit though more follow', () => {
-    const short = contract.operations.filter(({ definition }) =>
-      /may hold fewer than `limit`[^.]*: go by `has_more`/.test(definition.description),
-    );
-    expect(short.map(({ id }) => id).sort()).toEqual(['listEvents', 'listTransactions']);
-  });
-
-  test('says which accounts are refused that the shapes would admit', () => {
-    const [made, changed] = ['createAccount', 'updateAccount'].map(
-      (id) => contract.operations.find((operation) => operation.id === id)?.definition.description as string,
-    );
-    expect(made).toMatch(/32 deep/);
-    expect(made).toMatch(/`SUSPENSE-NGN`/);
-    expect(made).toMatch(/closed group/);
-    expect(changed).toMatch(/closed group/);
-    expect(changed).toMatch(/active accounts below it/);
-    expect(changed).toMatch(/below zero/);
-  });
 });
 
 describe('/docs', () => {
-  test('is read without any other server', async () => {
+  test('needs no other server', async () => {
     const page = await fetch(`${alone.url}/docs`);
     const html = await page.text();
     expect(page.status).toBe(200);
@@ -312,7 +291,7 @@ describe('/docs', () => {
     expect(html).toContain('/openapi.json');
   });
 
-  test('runs its own scripts alone, talks to this server alone, and tells nobody where its reader comes from', async () => {
+  test('runs only its own scripts, contacts only this server, and sends no referrer', async () => {
     const page = await fetch(`${alone.url}/docs/`);
     const html = await page.text();
     const [inline, ...more] = [...html.matchAll(/<script type="text\/javascript">([^]*?)<\/script>/g)].map(([, script = '']) => script);
@@ -341,46 +320,7 @@ describe('/docs', () => {
     }
   });
 
-  test('costs the gateway one copy, however many ask for it and do not take it', async () => {
-    const html = await (await fetch(`${alone.url}/docs/`)).text();
-    const { pathname } = new URL(/<script src="([^"]+)"/.exec(html)?.[1] ?? '', `${alone.url}/docs/`);
-    const script = (await (await fetch(alone.url + pathname)).arrayBuffer()).byteLength;
-    const resident = async () =>
-      Number(/^process_resident_memory_bytes\S* (\d+)/m.exec(await (await fetch(`${alone.url}/metrics`)).text())?.[1]);
-    const before = await resident();
-    const sockets = Array.from({ length: 40 }, () => connect(alone.port, '127.0.0.1'));
-    try {
-      for (const socket of sockets) socket.write(`GET ${pathname} HTTP/1.1\r\nHost: x\r\n\r\n`);
-      // Its answer has begun, and nobody reads it.
-      await Promise.all(sockets.map((socket) => once(socket, 'readable')));
-      expect(sockets.map((socket) => String(socket.read(12)))).toEqual(Array(sockets.length).fill('HTTP/1.1 200'));
-      expect((await resident()) - before).toBeLessThan((sockets.length / 2) * script);
-    } finally {
-      for (const socket of sockets) socket.destroy();
-    }
-  });
-
-  test('costs the gateway one copy, however its path is spelled', async () => {
-    const html = await (await fetch(`${alone.url}/docs/`)).text();
-    const { pathname } = new URL(/<script src="([^"]+)"/.exec(html)?.[1] ?? '', `${alone.url}/docs/`);
-    const script = (await (await fetch(alone.url + pathname)).arrayBuffer()).byteLength;
-    const resident = async () =>
-      Number(/^process_resident_memory_bytes\S* (\d+)/m.exec(await (await fetch(`${alone.url}/metrics`)).text())?.[1]);
-    const get = (target: string) => alone.raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
-    const name = pathname.slice('/docs/'.length);
-    const letters = [...name].flatMap((letter, place) => (/[a-z]/.test(letter) ? [place] : []));
-    const encoded = (place: number) => `%${name.charCodeAt(place).toString(16)}`;
-    const before = await resident();
-    for (const place of letters) {
-      await get(`/docs/${name.slice(0, place)}${encoded(place)}${name.slice(place + 1)}`);
-      for (const target of [`${pathname}#${place}`, `http://host-${place}${pathname}`]) await get(target);
-      await get(`/docs/${'./'.repeat(place + 1)}${name}`);
-    }
-    expect((await resident()) - before).toBeLessThan(letters.length * script);
-    expect(await get(`http://host${pathname}`)).toMatch(/^HTTP\/1\.1 200 /);
-  });
-
-  test('redirects to its page without a body, and what it does not have is answered like any other unknown path', async () => {
+  test('redirects to its page, and answers unknown paths in the envelope', async () => {
     const redirect = await fetch(`${alone.url}/docs`, { redirect: 'manual' });
     const { status, headers } = redirect;
     expect([status, headers.get('location'), headers.get('content-type'), await redirect.text()]).toEqual([301, '/docs/', null, '']);

@@ -1,4 +1,4 @@
-// Serves the OpenAPI document and a page to read it, both from this process alone.
+// Serves the OpenAPI document and a reference page, both without any other server.
 import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
@@ -28,7 +28,7 @@ interface Operation extends Record<string, unknown> {
   parameters?: Parameter[];
 }
 
-/** Registers `/openapi.json` and `/docs`; routes registered later are in the document, where they have a `doc`. */
+/** Registers `/openapi.json` and `/docs`. The document contains the routes registered later that have a `doc`. */
 export async function documentRoutes(app: App): Promise<void> {
   const routes = new Map<string, DocumentedRoute & { body: Record<string, unknown> | undefined }>();
   await app.register(swagger, {
@@ -47,7 +47,6 @@ export async function documentRoutes(app: App): Promise<void> {
         schema: {
           operationId: doc.id,
           ...(names.length > 0 && { params }),
-          // Published below: the plugin leaves nothing beside a reference.
           ...(querystring !== undefined && { querystring }),
         },
         url,
@@ -60,7 +59,7 @@ export async function documentRoutes(app: App): Promise<void> {
         webhooks?: Record<string, object>;
       };
       document.webhooks = documentWebhooks;
-      // Here, as in whatever else the plugin has seen it leaves nothing beside a reference.
+      // Added here, because the plugin drops all siblings of a `$ref`.
       const schemas: Record<string, object> = { ...documentSchemas };
       document.components.schemas = schemas;
       for (const path of Object.values(document.paths ?? {})) {
@@ -75,7 +74,7 @@ export async function documentRoutes(app: App): Promise<void> {
       return document;
     },
   });
-  // Of what is large everybody gets the same bytes: copies for many who do not take them were gigabytes.
+  // One buffer for all responses: copies for many slow clients would fill the memory.
   let document: Buffer | undefined;
   app.get('/openapi.json', { config: { doc: openapiDoc } }, (_request, reply) => {
     document ??= Buffer.from(JSON.stringify(app.swagger()));
@@ -88,7 +87,7 @@ export async function documentRoutes(app: App): Promise<void> {
         docs = undefined;
         throw error;
       });
-      // In the absolute form of RFC 9112 a host stands before the path.
+      // The absolute form of RFC 9112 has a host before the path.
       const path = (request.url.split('?')[0] as string).replace(/^https?:\/\/[^/]*/, '');
       const page = (await docs).get(path);
       if (!page) throw new ApiError('route_not_found');
@@ -102,15 +101,14 @@ export async function documentRoutes(app: App): Promise<void> {
   }
 }
 
-// For everybody alike, and another with the next version.
+// The same for every client until the next version.
 const cacheable = 'public, max-age=300';
 
 interface Page extends Pick<LightMyRequestResponse, 'statusCode' | 'headers' | 'rawPayload'> {
   policy: string;
 }
 
-// By the one path that each has: the same page has as many others, percent-encoded or not, as somebody cares to invent, and each would be a copy.
-// The page's program is 40 MiB once it is loaded: only a gateway that somebody asks for the page loads it.
+// Kept by their own paths only: percent-encoded variants would be endless copies. Loaded on demand, because the page takes 40 MiB.
 async function docsPages(): Promise<Map<string, Page>> {
   const { default: reference } = await import('@scalar/fastify-api-reference');
   const docs = Fastify({ logger: false, exposeHeadRoutes: false });
@@ -118,7 +116,7 @@ async function docsPages(): Promise<Map<string, Page>> {
   docs.addHook('onRoute', ({ url }) => void paths.push(url));
   await docs.register(reference, {
     routePrefix: '/docs',
-    // The reader's browser talks to this server only.
+    // The browser must contact this server only.
     configuration: {
       url: '/openapi.json',
       pageTitle: 'Ledger API',
@@ -139,8 +137,7 @@ async function docsPages(): Promise<Map<string, Page>> {
   return new Map(await Promise.all(paths.map(page)));
 }
 
-// The page asks for credentials: it runs its own scripts alone, talks to this server alone, and stands in nobody's frame. It makes styles as it
-// goes, and asks once whether it may make code (`Function`), without which it works.
+// The page asks for credentials: only its own scripts, only this server, no frames. It needs inline styles, and works without `eval`.
 function policyOf(page: string): string {
   const inline = [...page.matchAll(/<script(?![^>]*\ssrc=)[^>]*>([^]*?)<\/script>/g)].map(([, script = '']) => script);
   return [
@@ -165,7 +162,7 @@ const openapiDoc = {
   },
 };
 
-// Routes may have neither, whatever their type says.
+// Fastify's types promise both, but routes may have neither.
 function configOf(route: { config?: FastifyContextConfig }): FastifyContextConfig {
   return route.config ?? {};
 }
@@ -174,7 +171,7 @@ function schemaOf(route: { schema?: FastifySchema }): { body?: Record<string, un
   return (route.schema ?? {}) as { body?: Record<string, unknown> };
 }
 
-/** A parameter's example stands beside its schema. */
+/** Moves a parameter's example out of its schema. */
 function withExample(parameter: Parameter, doc: Doc): object {
   const { example, ...schema } = published(parameter.schema) as Record<string, unknown>;
   return parameterDoc({ ...parameter, schema, example }, doc);

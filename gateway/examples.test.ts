@@ -42,7 +42,7 @@ interface Parameter {
   examples?: Record<string, { value: unknown }>;
 }
 
-test('what the document shows is accepted as it stands, from registration to the last webhook', async () => {
+test('the examples of the document are accepted as they stand, from registration to the last webhook', async () => {
   const sent = new Set(['reverseTransaction', 'updateAccount']);
   const all = async (...ids: string[]) => {
     let last: any;

@@ -70,8 +70,8 @@ class Line {
 
 const residentMiB = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 
-describe('while the ledger stands still', () => {
-  test('what is beyond the bounds is refused at once, memory stays, and the rest is answered when it goes on', async () => {
+describe('while the ledger is stopped by SIGSTOP', () => {
+  test('requests beyond the limit are rejected at once, memory stays, and the others are answered when it goes on', async () => {
     const other = await cluster.tenant();
     const otherKey = await cluster.apiKey(other);
     await rest('GET', at('accounts', other), { key: otherKey });
@@ -239,7 +239,7 @@ test('a gateway that stops breaks off no posting of clients that post one after 
   }
 });
 
-test('a connection that is cut again and again while a reversal is under way leaves one reversal, and its client does not notice', async () => {
+test('a connection that is cut repeatedly during a reversal leaves one reversal, and the client does not notice', async () => {
   const proxy = await openProxy(Number(cluster.addresses.ledger[0]?.split(':')[1]));
   await cluster.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
   for (const verdict of ['cut', 'cut after'] as const) {
@@ -256,7 +256,7 @@ test('a connection that is cut again and again while a reversal is under way lea
   await proxy.close();
 });
 
-test('a ledger that takes its time to say that it is well is not taken for one that is away', async () => {
+test('a ledger whose health check is slow stays ready', async () => {
   const proxy = await openProxy(Number(cluster.addresses.ledger[0]?.split(':')[1]));
   await cluster.restart('gateway', { LEDGER_ADDR: `127.0.0.1:${proxy.port}` });
   await until(

@@ -1,18 +1,18 @@
-// The fields that requests are made of, each with its bounds. Lengths are code points.
+// The fields of requests with their bounds. Lengths are in code points.
 import { Type, type TObject, type TProperties, type TSchemaOptions, type TUnsafe } from 'typebox';
 import { amountPattern, currencies } from '../services/platform/money.ts';
 
-/** Words that a tenant's business is. */
+/** Business types of tenants. */
 export const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'] as const;
 /** Kinds of accounts. */
 export const accountTypes = ['asset', 'liability', 'equity', 'revenue', 'expense'] as const;
-/** Where an account stands. */
+/** Statuses of accounts. */
 export const accountStatuses = ['active', 'closed'] as const;
-/** What a webhook may subscribe to. */
+/** Events that a webhook may subscribe to. */
 export const webhookEvents = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
-/** Where a delivery stands. */
+/** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
-/** The two sides. */
+/** Sides of an entry. */
 export const sides = ['debit', 'credit'] as const;
 
 // Local part of RFC 5322 atoms and international letters, a domain with at least one dot.
@@ -23,47 +23,47 @@ const timePattern = /^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt](?:[01][0-9]|2[0-3]):[0-9]
 
 function isDate(text: string): boolean {
   const ms = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  // The parser rolls 30 February over into March.
+  // `Date.parse` turns 30 February into March.
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
 }
 
-/** What the formats of the schemas accept. */
+/** The formats of the schemas. */
 export const formats = {
   email: emailPattern,
   date: isDate,
-  // An offset may lead out of the years that have four digits.
+  // An offset may lead beyond the year 9999.
   'date-time': (text: string): boolean => isDate(timePattern.exec(text)?.[1] ?? '') && new Date(text).getUTCFullYear() <= 9999,
 };
 
 /** The tag of a text that fails its pattern or format. */
 export function tagOfPattern(schema: Record<string, unknown>, value: unknown): string {
   if (schema['format'] !== undefined) return schema['format'] === 'email' ? 'email' : 'datetime';
-  // One pattern says both: a decimal, and more than zero.
+  // One pattern covers both: a decimal, and greater than zero.
   if (schema['x-tag'] === 'decimal') return amountPattern.test(String(value)) ? 'gt' : 'decimal';
   return String(schema['x-tag']);
 }
 
 type Options = TSchemaOptions & Record<string, unknown>;
 
-/** A text that must be there. */
+/** A required string. */
 function text(max: number, options: Options): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: max, ...options });
 }
 
 /**
- * A text that must be there and fit a pattern; `tag` names a failure, also one of its length. What the document says instead, where the pattern looks
- * ahead, which not every language's patterns can (JSON Schema 2020-12, core, section 6.4), is `x-published`.
+ * A required string with a pattern; `tag` names its failure, also one of length. `x-published` replaces a pattern in the document that
+ * other languages can't compile (JSON Schema 2020-12, core, section 6.4).
  */
 export function patterned(tag: string, pattern: string, options: Options): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', pattern, 'x-tag': tag, ...options });
 }
 
-/** One of some words. */
+/** One of some values. */
 export function oneOf<Word extends string>(words: readonly Word[], options: Options = {}): TUnsafe<Word> {
   return Type.Unsafe<Word>({ type: 'string', enum: [...words], ...options });
 }
 
-/** The same field where it may be absent; null is absent. */
+/** The same field, optional; null counts as absent. */
 export function optional<Value>(field: TUnsafe<Value>): ReturnType<typeof Type.Optional<TUnsafe<Value | null>>> {
   const { type, enum: words, ...rest } = field as unknown as { type: string; enum?: unknown[] };
   return Type.Optional(Type.Unsafe<Value | null>({ type: [type, 'null'], ...(words && { enum: [...words, null] }), ...rest }));
@@ -84,7 +84,7 @@ export const name = text(255, { example: 'Acme Payments' });
 export const description = Type.Unsafe<string>({ type: 'string', maxLength: 1000, example: 'Deposit by card' });
 export const reference = Type.Unsafe<string>({ type: 'string', maxLength: 255, description: 'Your own reference.', example: 'INV-1001' });
 export const idempotencyKey = text(255, {
-  description: 'Kept for ever: the same key with the same request posts once. The header `Idempotency-Key` says the same.',
+  description: 'Kept for ever: the same key with the same request posts once. May be sent as the header `Idempotency-Key` instead.',
   example: 'deposit-42',
 });
 export const slug = patterned('slug', '^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$', {
@@ -100,7 +100,7 @@ export const accountCode = patterned('code', '^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$
 export const currency = oneOf(currencies, { example: 'USD' });
 export const side = oneOf(sides, { example: 'credit' });
 export const amount = patterned('decimal', '^(?=.*[1-9])[0-9]{1,13}(\\.[0-9]{1,2})?$', {
-  description: 'A decimal text greater than zero, up to 13 digits before and 2 after the point.',
+  description: 'A decimal string greater than zero with at most 13 digits before and 2 after the point.',
   'x-published': { pattern: '^[0-9]{1,13}(\\.[0-9]{1,2})?$' },
   example: '100.00',
 });
@@ -108,7 +108,7 @@ export const metadata = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   'x-metadata': true,
   description:
-    'Free-form, at most 16 KiB as JSON, at most 10 deep. A number of which a double would make another one is refused: send it as text. It stays in the log for ever, also where it is changed: an id of your own rather than what somebody may want erased.',
+    'Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.',
   example: { order: 42 },
 });
 export const email = text(254, { format: 'email', example: 'ada@example.com' });
@@ -119,12 +119,12 @@ export function whole(minimum: number, maximum: number, options: Options): TUnsa
   return Type.Unsafe<number>({ type: 'integer', minimum, maximum, ...options });
 }
 
-/** A secret: never repeated in an answer. */
+/** A secret: never repeated in an error. */
 export function secret(min: number, max: number, options: Options): TUnsafe<string> {
   return Type.Unsafe<string>({ type: 'string', minLength: min, maxLength: max, writeOnly: true, 'x-secret': true, ...options });
 }
 
-/** A secret of printable characters. The document has no pattern of it: not every language's know `\\p`. */
+/** A secret of printable characters. Its pattern is not published: not every language supports `\\p`. */
 export function printableSecret(min: number, max: number, options: Options): TUnsafe<string> {
   return secret(min, max, { pattern: '^\\P{C}*$', 'x-tag': 'unicode', 'x-published': { pattern: undefined }, ...options });
 }
@@ -132,14 +132,14 @@ export function printableSecret(min: number, max: number, options: Options): TUn
 /** `limit` of every list. */
 export const pageLimit = Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' }));
 
-/** `limit` and `cursor` of a list; one list's cursor is not another's, so each has an example of its own. */
+/** `limit` and `cursor` of a list, with an example of its cursor. */
 export function paging(example: string): { limit: typeof pageLimit; cursor: ReturnType<typeof Type.Optional<TUnsafe<string>>> } {
-  const description = '`next_cursor` of the page before, of this list.';
+  const description = '`next_cursor` of the previous page of this list.';
   return { limit: pageLimit, cursor: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 512, description, example })) };
 }
 
-/** What a list says whose pages are bounded in bytes, too. */
-export const shortPages = 'A page may hold fewer than `limit`, as where the items are large: go by `has_more`.';
+/** Description of lists whose pages are bounded in bytes too. */
+export const shortPages = 'A page of large items may have fewer than `limit`: check `has_more`.';
 
 /** `start_date` and `end_date` of a list. */
 export const period = {

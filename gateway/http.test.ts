@@ -65,7 +65,7 @@ describe('paths and methods', () => {
     }
   });
 
-  test('who posts to a word in the place of an id is told that there is no such route, any other wrong method what there is', async () => {
+  test('POST to a word instead of an id is 404, any other wrong method 405', async () => {
     for (const [method, path, allow] of [
       ['POST', '/v1/tenants/acme/transactions/batch', null],
       ['POST', '/v1/tenants/acme/webhooks/batch', null],
@@ -160,7 +160,7 @@ describe('a header that counts once and is there twice', () => {
 });
 
 describe('without its services', () => {
-  test('the gateway lives, is not ready, and says what is missing', async () => {
+  test('the gateway is healthy, not ready, and names the missing services', async () => {
     expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
     const ready = await fetch(`${alone.url}/readyz`);
     expect([ready.status, ready.headers.get('retry-after')]).toEqual([503, '1']);
@@ -168,7 +168,7 @@ describe('without its services', () => {
     expect(await ready.json()).toEqual({ status: 'unavailable', dependencies });
   });
 
-  test('nobody is told yes or no on a credential that cannot be checked, and garbage is still garbage', async () => {
+  test('a credential that cannot be checked is 503, a malformed one 401', async () => {
     const key = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_0000000000000000000000000000000000000000000';
     const get = async (path: string, credential: string) => {
       const answer = await fetch(alone.url + path, { headers: { authorization: credential } });
@@ -183,7 +183,7 @@ describe('without its services', () => {
     expect([keySet.status, keySet.headers.get('cache-control')]).toEqual([503, 'no-store']);
   });
 
-  test('figures are served', async () => {
+  test('metrics are served', async () => {
     const text = await (await fetch(`${alone.url}/metrics`)).text();
     expect(text).toMatch(/http_requests_total\{[^}]*route="\/healthz"[^}]*status="200"[^}]*\} [1-9]/);
     expect(text).toMatch(/http_request_duration_seconds_bucket\{[^}]*le="\+Inf"[^}]*\} [1-9]/);

@@ -19,14 +19,14 @@ test('without the header the body is as it was', () => {
   expect(taken(undefined, { a: 1 })).toEqual({ a: 1 });
 });
 
-test('the header’s key is the body’s where that has none', () => {
+test('the header’s key is used if the body has none', () => {
   expect(taken('k')).toEqual({ idempotency_key: 'k' });
   expect(taken('k', null)).toEqual({ idempotency_key: 'k' });
   expect(taken('k', { a: 1 })).toEqual({ a: 1, idempotency_key: 'k' });
   expect(taken('k', { idempotency_key: null })).toEqual({ idempotency_key: 'k' });
 });
 
-test('a body that says the same key is as it was, and one that says another conflicts', () => {
+test('the same key in the body is kept, another one conflicts', () => {
   expect(taken('k', { idempotency_key: 'k' })).toEqual({ idempotency_key: 'k' });
   const { idempotency_key: conflict } = taken('k', { idempotency_key: 'other' }) as { idempotency_key: unknown };
   expect(conflict).toBeInstanceOf(HeaderConflict);
@@ -51,11 +51,11 @@ test('one header that holds a comma is one key', () => {
   expect(taken('a, b')).toEqual({ idempotency_key: 'a, b' });
 });
 
-test('a body’s key that is no text is left to the check that refuses it', () => {
+test('a key of the body that is no string is left to validation', () => {
   expect(taken('7', { idempotency_key: 7 })).toEqual({ idempotency_key: 7 });
 });
 
-test('a body that is no object is left to the check that refuses it', () => {
+test('a body that is no object is left to validation', () => {
   expect(taken('k', [1])).toEqual([1]);
   expect(taken('k', 'text')).toBe('text');
 });
@@ -78,7 +78,7 @@ test.each([
   expect(taken(header)).toEqual({ idempotency_key: key });
 });
 
-test('a key in UTF-8 is the same in header and body, and one in Latin-1 is what it looks like', () => {
+test('a UTF-8 key is the same in header and body, and a Latin-1 key is read as such', () => {
   expect(taken(onTheWire('Überweisung-✓'))).toEqual({ idempotency_key: 'Überweisung-✓' });
   expect(taken(onTheWire('"Überweisung-✓"'), { idempotency_key: 'Überweisung-✓' })).toEqual({ idempotency_key: 'Überweisung-✓' });
   expect(taken('\u00dcberweisung')).toEqual({ idempotency_key: 'Überweisung' });

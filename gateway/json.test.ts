@@ -13,13 +13,13 @@ const code = (text: string | Buffer, headers: IncomingHttpHeaders = plain) => {
   }
 };
 
-test('a body is what JSON.parse makes of it', () => {
+test('a body is parsed as JSON.parse does', () => {
   for (const value of [{ a: [1, 'ä', null, true, { b: -1.5e3 }] }, [1, 2], {}, [], 'text', 7, null, true]) {
     expect(read(JSON.stringify(value))).toEqual(value);
   }
 });
 
-test('no body is none, whatever its headers say', () => {
+test('an empty body is none, whatever its headers are', () => {
   expect(read('', {})).toBeUndefined();
   expect(read('', { 'content-type': 'text/plain', 'content-encoding': 'gzip' })).toBeUndefined();
 });
@@ -57,7 +57,7 @@ test.each([
   expect(code('{}', { 'content-type': type })).toBe('unsupported_media_type');
 });
 
-test('a body that was compressed is not taken, one that says that it is not compressed is', () => {
+test('a compressed body is rejected, the encoding identity is not', () => {
   expect(code('{}', { ...plain, 'content-encoding': 'gzip' })).toBe('unsupported_media_type');
   expect(read('{}', { ...plain, 'content-encoding': 'Identity' })).toEqual({});
 });
@@ -70,11 +70,11 @@ test.each([
   ['a key that changes prototypes', '{"a":{"__proto__":{}}}'],
   ['the same, escaped', '{"a":[{"\\u005f_proto__":{}}]}'],
   ['a constructor’s prototype', '{"constructor":{"prototype":{}}}'],
-])('%s is no JSON of ours', (_, body) => {
+])('%s is rejected', (_, body) => {
   expect(code(body)).toBe('invalid_json');
 });
 
-test('a byte order mark before the text is passed over, and only a whole one', () => {
+test('one byte order mark is skipped', () => {
   expect(read(Buffer.from([0xef, 0xbb, 0xbf, 0x7b, 0x7d]))).toEqual({});
   expect(code(Buffer.from('\ufeff\ufeff{}'))).toBe('invalid_json');
   // Characters of which one or two bytes are the same.
@@ -82,7 +82,7 @@ test('a byte order mark before the text is passed over, and only a whole one', (
 });
 
 test.each(['{"a":"\\u0000"}', '{"a":"\\ud800"}', '{"a":"\\uDFFF"}', '["\\uD83D\\uDE00"]'])(
-  'a body whose escapes may stand for what is no text is looked at more closely: %s',
+  'a body whose escapes may be invalid Unicode needs a close check: %s',
   (text) => {
     const body = read(text);
     expect(body).toEqual(JSON.parse(text));
@@ -90,27 +90,30 @@ test.each(['{"a":"\\u0000"}', '{"a":"\\ud800"}', '{"a":"\\uDFFF"}', '["\\uD83D\\
   },
 );
 
-test.each(['{"a":"\\u0001"}', '{"a":"\\u00e9"}', '{"a":"\\ue000"}', '{"a":"u0000"}', '{"a":"ä😀"}'])('a usual body is not: %s', (text) => {
-  expect(needsCloseCheck(read(text))).toBe(false);
-});
+test.each(['{"a":"\\u0001"}', '{"a":"\\u00e9"}', '{"a":"\\ue000"}', '{"a":"u0000"}', '{"a":"ä😀"}'])(
+  'a usual body does not: %s',
+  (text) => {
+    expect(needsCloseCheck(read(text))).toBe(false);
+  },
+);
 
-test('a number that a double can’t hold is kept as its text, the others are numbers', () => {
+test('a number that a double cannot represent is kept as its text', () => {
   const body = read('{"a":12345678901234567890,"b":[1,-1e999,{"c":0.1}],"d":"12345678901234567890"}');
   expect(needsCloseCheck(body)).toBe(true);
   expect([inexactNumberText(body.a), inexactNumberText(body.b[1])]).toEqual(['12345678901234567890', '-1e999']);
   expect([body.b[0], body.b[2], body.d]).toEqual([1, { c: 0.1 }, '12345678901234567890']);
 });
 
-test('what is no such number has no text of one', () => {
+test('other values have no such text', () => {
   for (const value of [7, 'text', null, undefined, {}, [], { number: '7' }, { '': '7' }]) expect(inexactNumberText(value)).toBeNull();
 });
 
-test('a body alone that is such a number is kept as it was written, too', () => {
+test('also if the whole body is such a number', () => {
   expect(inexactNumberText(read('12345678901234567890'))).toBe('12345678901234567890');
   expect(read('12.5')).toBe(12.5);
 });
 
-test('only the first hundred such numbers are kept as texts: each is an error, and twenty are answered', () => {
+test('only the first hundred of these numbers are kept as texts', () => {
   const body = read(`[${Array(101).fill('1e999').join(',')}]`) as unknown[];
   expect([inexactNumberText(body[99]), body[100]]).toEqual(['1e999', Infinity]);
 });

@@ -1,6 +1,6 @@
-// The gateway as a process: `node gateway/main.ts`. What it consists of is loaded when signals are heard: loading takes up to seconds on a busy machine,
-// and the first process of a container does not even end by a signal that it does not listen to.
+// The gateway's process: `node gateway/main.ts`.
 import { run } from '../services/platform/lifetime.ts';
 import { Settings } from '../services/platform/settings.ts';
 
+// Loaded when signals are handled: loading takes seconds on a busy machine.
 await run(async (lifetime) => (await import('./serving.ts')).serveGateway(new Settings(process.env), lifetime));

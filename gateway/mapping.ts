@@ -1,5 +1,5 @@
-// Messages of the services as the records of the answers. Records with metadata are written as text, with the metadata as it is stored:
-// reading it would lose what a double can't hold, and cost the hot path a parse and a print.
+// Maps messages of the services to records of the REST answers.
+// Records with metadata are written as text: parsing stored metadata would cost the hot path, and numbers their digits.
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
 import type { AccountRecord, Event, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
@@ -11,13 +11,13 @@ import { rateLimitHeaders } from './errors.ts';
 /** The media type of an answer that is written as text. */
 export const json = 'application/json; charset=utf-8';
 
-/** An answer in its envelope, of the fields of `data`, written as JSON: `"account":{…}`. Says what it is in the header, too. */
+/** The envelope of an answer. `fields`: members of `data` as JSON, `"account":{…}`. Sets the content type. */
 export function envelope(reply: FastifyReply, fields: string): string {
   reply.header('content-type', json);
   return `{"success":true,"data":{${fields}}}`;
 }
 
-/** The fields of a page: its items by their name, each as JSON, and `pagination`. */
+/** The members of a page: items, each as JSON, under a name, and `pagination`. */
 export function pageJson(name: string, items: string[], pagination: object): string {
   return `"${name}":[${items.join()}],"pagination":${JSON.stringify(pagination)}`;
 }
@@ -27,7 +27,7 @@ let lastTime = new Date(0).toISOString();
 
 /** A time as ISO 8601 in UTC. */
 export function timeOf(ms: bigint): string {
-  // Postings of one batch share their time.
+  // Postings of one batch have the same time.
   if (ms !== lastMs) {
     lastTime = new Date(Number(ms)).toISOString();
     lastMs = ms;
@@ -64,7 +64,7 @@ export function webhookRecord(webhook: Webhook): Record<string, unknown> {
   return { url, events, enabled, created_at: timeOf(createdMs), updated_at: timeOf(updatedMs) };
 }
 
-/** `data.delivery` without its texts; when it arrived or failed is said only where it has. */
+/** `data.delivery` without payload and response; `delivered_at` and `failed_at` only if set. */
 export function deliveryRecord(delivery: Delivery): Record<string, unknown> {
   const { id, eventId, eventType, status, statusCode = null, attempts, maxAttempts, deliveredMs, failedMs, errorClass = null } = delivery;
   return {
@@ -89,14 +89,14 @@ export function attemptRecord(attempt: Attempt): Record<string, unknown> {
   return { number, started_at: timeOf(startedMs), duration_ms: durationMs, status_code: statusCode, error_class: errorClass };
 }
 
-/** The headers of where a caller stands with a limit; the notifier always tells it. */
+/** The RateLimit headers of a limit, which the notifier always sends. */
 export function rateLimitFields(limit: Limit | RateLimit | undefined): ReturnType<typeof rateLimitHeaders> {
-  if (!limit) throw new Error('the notifier answered without where the caller stands');
+  if (!limit) throw new Error('the notifier answered without a rate limit');
   const { policy, quota, windowSeconds, remaining, resetSeconds } = limit;
   return rateLimitHeaders({ policy, quota, window: windowSeconds, remaining, reset: resetSeconds });
 }
 
-/** The fields of a record without metadata, and its metadata: the text of an object without its closing brace. */
+/** The JSON of a record with its metadata, without the closing brace. */
 function openWith(fields: object, metadata: string): string {
   return `${JSON.stringify(fields).slice(0, -1)},"metadata":${metadata === '' ? '{}' : metadata}`;
 }
@@ -140,7 +140,7 @@ export function nodeJson(node: AccountNode, withBalances: boolean): string {
 const quote = JSON.stringify as (text: string) => string;
 const orNull = (text: string | undefined): string => (text === undefined ? 'null' : `"${text}"`);
 
-/** `data.transaction` as JSON. Ids, codes, amounts and words need no escaping; the service has checked them. */
+/** `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. */
 export function transactionJson(transaction: Transaction): string {
   const { transactionId, idempotencyKey, description, reference, metadata } = transaction;
   const time = timeOf(transaction.createdMs);
@@ -193,15 +193,15 @@ export function eventJson(event: Event): string {
 }
 
 function eventDataJson({ data, sequence }: Event): string {
-  const place = `"sequence":${sequence}`;
-  if (data.case === 'transactionPosted') return `${postedFields(data.value)},${place}}`;
+  const position = `"sequence":${sequence}`;
+  if (data.case === 'transactionPosted') return `${postedFields(data.value)},${position}}`;
   if (data.case === 'accountCreated' && data.value.account) {
-    return `${accountFields(data.value.account)},"template":${orNull(data.value.template)},${place}}`;
+    return `${accountFields(data.value.account)},"template":${orNull(data.value.template)},${position}}`;
   }
   if (data.case === 'accountUpdated' && data.value.account) {
-    return `${accountFields(data.value.account)},"changes":${JSON.stringify(data.value.changes)},${place}}`;
+    return `${accountFields(data.value.account)},"changes":${JSON.stringify(data.value.changes)},${position}}`;
   }
-  throw new Error(`an event of the log without data that it can hold: ${String(data.case)}`);
+  throw new Error(`an event of the log with unknown data: ${String(data.case)}`);
 }
 
 function postedFields(posted: TransactionPosted): string {

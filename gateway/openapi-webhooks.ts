@@ -1,20 +1,20 @@
-// What tenants' receivers are sent, for the document: one webhook an event, and the schemas of their bodies.
+// The `webhooks` of the OpenAPI document: one for each event type, and the schemas of their bodies.
 import { webhookEvents } from './fields.ts';
 import { id, long, record, ref, schemas } from './records.ts';
 
 type EventType = (typeof webhookEvents)[number];
 type Fields = Record<string, unknown>;
 
-const told: Record<EventType, string> = {
+const summaries: Record<EventType, string> = {
   'transaction.posted': 'A transaction was posted',
-  'balance.updated': 'A posting changed a balance: one for each account and currency',
-  'account.created': 'An account was made',
+  'balance.updated': 'A posting changed a balance; one for each account and currency',
+  'account.created': 'An account was created',
   'account.updated': 'An account was changed',
-  'test.webhook': 'A test was asked for',
+  'test.webhook': 'A test delivery was requested',
 };
 
-// `transaction.posted` as `TransactionPosted` or `onTransactionPosted`.
-const inOneWord = (type: EventType): string => type.replaceAll(/(?:^|\.)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+// `transaction.posted` as `TransactionPosted`.
+const pascalCase = (type: EventType): string => type.replaceAll(/(?:^|\.)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
 const fieldsOf = (name: string): Fields => (schemas[name] as { properties: Fields }).properties;
 const pick = (fields: Fields, ...names: string[]): Fields => Object.fromEntries(names.map((name) => [name, fields[name]]));
@@ -26,12 +26,12 @@ const { transaction_id, sequence } = transaction;
 
 const envelope = (type: readonly string[], data: string): Fields =>
   record({
-    id: { ...id('evt'), description: 'The same on every attempt: receivers know a repetition by it.' },
+    id: { ...id('evt'), description: 'The same on every attempt: detect repetitions by it.' },
     type: { type: 'string', enum: [...type] },
     created: { ...long, description: 'Unix time in seconds.' },
     data: ref(data),
     tenant_id: id('tenant'),
-    livemode: { type: 'boolean', description: 'false: a test.' },
+    livemode: { type: 'boolean', description: 'false: a test delivery.' },
   });
 
 const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
@@ -43,7 +43,7 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   },
   'balance.updated': {
     ...pick(balance, 'account_id', 'account_code', 'currency', 'balance'),
-    previous_balance: { ...(balance['balance'] as Fields), description: 'What it was before.' },
+    previous_balance: { ...(balance['balance'] as Fields), description: 'The balance before.' },
     ...pick(balance, 'debits', 'credits', 'available', 'version'),
     transaction_id,
     sequence,
@@ -51,54 +51,54 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   'account.created': { ...account, sequence },
   'account.updated': {
     ...account,
-    changes: { type: 'array', items: { type: 'string' }, description: 'The names of the fields that have changed.' },
+    changes: { type: 'array', items: { type: 'string' }, description: 'Names of the changed fields.' },
     sequence,
   },
 };
 
 const bodies = Object.entries(data).flatMap(([type, fields]): [string, Fields][] => {
-  const name = inOneWord(type as EventType);
+  const name = pascalCase(type as EventType);
   return [
     [`${name}Data`, record(fields)],
     [`${name}Event`, envelope([type], `${name}Data`)],
   ];
 });
 
-/** The schemas of what receivers are sent, by name. */
+/** Schemas of the delivered bodies, by name. */
 export const webhookSchemas: Record<string, Fields> = {
   ...Object.fromEntries(bodies),
   TransactionPostedLine: record(pick(fieldsOf('Entry'), 'account_id', 'account_code', 'amount', 'side', 'currency')),
   TestData: record({ message: { type: 'string' } }),
   TestEvent: envelope(webhookEvents, 'TestData'),
   WebhookEvent: {
-    description: 'By its `type`, where `livemode` is true; a test, of whatever type, is a `TestEvent`.',
-    anyOf: [...Object.keys(data).map((type) => `${inOneWord(type as EventType)}Event`), 'TestEvent'].map(ref),
+    description: 'If `livemode` is true, the event of its `type`; a test of any type is a `TestEvent`.',
+    anyOf: [...Object.keys(data).map((type) => `${pascalCase(type as EventType)}Event`), 'TestEvent'].map(ref),
   },
 };
 
-/** The schema of a header field, by an example of it. */
+/** The schema of a header field, from its example. */
 export const schemaOfHeader = (example: unknown): object => (typeof example === 'number' ? long : { type: 'string' });
 
 const headersOf = (type: EventType): [name: string, description: string, example: string | number][] => [
   [
     'X-Webhook-Signature',
-    '`sha256=` and the hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret; of the new one alone while two overlap.',
+    '`sha256=` and the hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret; only the new one while two overlap.',
     `sha256=${'0'.repeat(64)}`,
   ],
   ['X-Webhook-Id', 'The event’s id, the same on each attempt.', 'evt_01jz8x5r9ze8htd2k1q0a7w4vn'],
   ['X-Webhook-Event', 'The event’s type.', type],
   ['X-Webhook-Delivery', 'The delivery’s id.', 'wh_delivery_01jz8x5r9ze8htd2k1q0a7w4vn'],
-  ['X-Webhook-Attempt', '1 and up.', 1],
-  ['webhook-id', 'As X-Webhook-Id.', 'evt_01jz8x5r9ze8htd2k1q0a7w4vn'],
-  ['webhook-timestamp', 'When this attempt began, Unix seconds.', 1_767_225_600],
+  ['X-Webhook-Attempt', 'Number of the attempt, from 1.', 1],
+  ['webhook-id', 'Equals X-Webhook-Id.', 'evt_01jz8x5r9ze8htd2k1q0a7w4vn'],
+  ['webhook-timestamp', 'Start of this attempt, Unix seconds.', 1_767_225_600],
   [
     'webhook-signature',
-    'As https://www.standardwebhooks.com has it; of both secrets while they overlap.',
+    'Signature as specified by https://www.standardwebhooks.com; of both secrets while they overlap.',
     'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
   ],
   [
     'traceparent',
-    'The W3C trace context of the request that did it; where it had none, one made from the event’s id.',
+    'W3C trace context of the request that made the change; without one, derived from the event’s id.',
     '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   ],
 ];
@@ -106,13 +106,13 @@ const headersOf = (type: EventType): [name: string, description: string, example
 const post = (type: EventType): Fields => {
   const isTest = type === 'test.webhook';
   return {
-    operationId: `on${inOneWord(type)}`,
-    // Of their own: one of the usual generators of clients has a file for each tag, and forgot the routes for these.
+    operationId: `on${pascalCase(type)}`,
+    // A tag of its own: one generator writes a file per tag and would lose the routes.
     tags: ['Deliveries'],
-    summary: told[type],
+    summary: summaries[type],
     description: isTest
-      ? 'A test, which is sent once.'
-      : 'A delivery to the tenant’s own address, repeated until it has arrived, three times at most; or a test of it, which is sent once.',
+      ? 'A test delivery, sent once.'
+      : 'A delivery to the tenant’s webhook, with up to three attempts; or a test delivery, sent once.',
     security: [],
     parameters: headersOf(type).map(([name, description, example]) => ({
       name,
@@ -125,12 +125,12 @@ const post = (type: EventType): Fields => {
     requestBody: {
       required: true,
       content: {
-        'application/json': { schema: isTest ? ref('TestEvent') : { anyOf: [ref(`${inOneWord(type)}Event`), ref('TestEvent')] } },
+        'application/json': { schema: isTest ? ref('TestEvent') : { anyOf: [ref(`${pascalCase(type)}Event`), ref('TestEvent')] } },
       },
     },
     responses: {
-      '2XX': { description: 'Delivered, whatever the headers (up to 64 KiB) and the body are. The body is kept, up to 16 KiB.' },
-      default: { description: isTest ? 'It has failed.' : 'It has not, and is tried again, if it is no test.' },
+      '2XX': { description: 'Delivered, whatever the body and the headers (up to 64 KiB) are. Up to 16 KiB of the body are kept.' },
+      default: { description: isTest ? 'Failed.' : 'Not delivered; repeated, unless it is a test.' },
     },
   };
 };

@@ -1,4 +1,4 @@
-// The OpenAPI 3.1 document: paths and parameters come from the routes' own schemas, answers and refusals from what stands beside them.
+// Builds the OpenAPI 3.1 document: parameters and bodies from the routes' schemas, answers and errors from their `doc`.
 import type { Access } from './auth.ts';
 import { ApiError, messageOf, statusOf, type ErrorCode } from './errors.ts';
 import { record, ref, schemas, words } from './records.ts';
@@ -12,17 +12,17 @@ export interface Answer {
   schema: object;
   /** An example of the same. */
   example: unknown;
-  /** Said beside `data`. */
+  /** `message` of the envelope. */
   message?: string;
   /** Header fields beyond `X-Request-Id`. */
   headers?: HeaderName[];
-  /** Media type of an answer outside the envelope. */
+  /** Media type of an answer without the envelope. */
   unwrappedType?: string;
-  /** What the document calls it, where several operations answer it: generators of clients would take the first one's name for all. */
+  /** Schema name, where several operations answer it: client generators would name it after the first one. */
   name?: string;
 }
 
-/** What the document says of a route beyond its schemas. */
+/** What a route documents beyond its schemas. */
 export interface Doc {
   id: string;
   tag: string;
@@ -35,11 +35,11 @@ export interface Doc {
   /** Takes an `Idempotency-Key` header. */
   idempotent?: boolean;
   answers: Record<number, Answer>;
-  /** Codes that this route answers beyond those that follow from access, body and query. */
+  /** Error codes beyond those that follow from access, body and query. */
   errors?: ErrorCode[];
-  /** What the examples of refusals blame, where it is not what {@link exampleFields} has. */
+  /** Changes to {@link exampleFields} for the examples of this route's errors. */
   errorFields?: Partial<Record<ErrorCode, Partial<ExampleField>>>;
-  /** Statuses of refusals that tell where the caller stands with a limit, beside 429. */
+  /** Error statuses besides 429 that carry the RateLimit headers. */
   rateLimitHeadersOn?: number[];
 }
 
@@ -50,16 +50,19 @@ declare module 'fastify' {
 }
 
 const headers = {
-  'X-Request-Id': { description: 'The id of the request: the client’s own, if it has 1 to 128 of `A-Za-z0-9._-`.', example: 'req-7f3a' },
-  'Idempotent-Replayed': { description: '`true`: an earlier request with this key has posted.', example: 'true' },
-  'Retry-After': { description: 'When to try again, seconds.', example: 1 },
+  'X-Request-Id': {
+    description: 'The id of the request: the client’s own if it has 1 to 128 characters of `A-Za-z0-9._-`.',
+    example: 'req-7f3a',
+  },
+  'Idempotent-Replayed': { description: '`true`: an earlier request with this key posted the transaction.', example: 'true' },
+  'Retry-After': { description: 'Seconds to wait before the next attempt.', example: 1 },
   'WWW-Authenticate': {
     description: 'How to authenticate, or which scope the credential lacks (RFC 6750).',
     example: 'Bearer realm="ledger"',
   },
-  'Accept-Encoding': { description: '`identity`: the body must not be compressed. Only where it was.', example: 'identity' },
+  'Accept-Encoding': { description: '`identity`: the body must not be compressed. Only sent if it was.', example: 'identity' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
-  RateLimit: { description: 'What remains of it, and the seconds until more is given back.', example: '"login";r=9;t=900' },
+  RateLimit: { description: 'What remains of the quota, and the seconds until it grows.', example: '"login";r=9;t=900' },
 } as const;
 
 type HeaderName = keyof typeof headers;
@@ -69,7 +72,7 @@ function headerDocs(names: readonly HeaderName[]): object {
   return Object.fromEntries(refs) as object;
 }
 
-/** The header fields that tell where a caller stands with a limit. */
+/** The header fields of a rate limit. */
 export const rateLimitHeaderNames: HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 const headersOfStatus: Record<number, HeaderName[]> = {
   401: ['WWW-Authenticate'],
@@ -79,19 +82,19 @@ const headersOfStatus: Record<number, HeaderName[]> = {
   503: ['Retry-After'],
 };
 
-/** A route as this page needs it. */
+/** A route as the document needs it. */
 export interface DocumentedRoute {
   access: Access;
   doc: Doc;
   hasBody: boolean;
   hasQuery: boolean;
-  /** Whether a body is read, also where none is wanted. */
+  /** Whether a body is parsed, also where none is expected. */
   readsBody: boolean;
-  /** Whether the path names an account; else who blames one blames a field of the body. */
+  /** Whether the path names an account; otherwise account errors are about a field of the body. */
   ofAccount: boolean;
 }
 
-/** Every code that a route may answer. */
+/** Every error code that a route may answer. */
 function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRoute): ErrorCode[] {
   const codes = new Set<ErrorCode>(doc.errors);
   if (access.by !== 'anyone') codes.add('unauthenticated');
@@ -100,19 +103,18 @@ function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedR
   if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');
   codes.add('internal');
-  // What operators ask is answered also when nothing else is.
+  // Operations have no in-flight limit.
   if (doc.tag !== 'Operations') for (const code of ['overloaded', 'unavailable'] as const) codes.add(code);
   return [...codes];
 }
 
-/** What a refusal blames. */
+/** The field in the example of an error. */
 interface ExampleField {
   field: string;
   tag: string;
   value: unknown;
 }
 
-// What the example of a refusal blames.
 const exampleFields: Partial<Record<ErrorCode, ExampleField>> = {
   validation_failed: { field: 'name', tag: 'required', value: '' },
   account_not_found: { field: 'account_code', tag: 'account_not_found', value: 'NO-SUCH-ACCOUNT' },
@@ -141,8 +143,8 @@ function errorExample(code: ErrorCode, status: number, { errorFields }: Doc): ob
   const usual = isOfPath ? undefined : exampleFields[code];
   const shown = usual && { ...usual, ...errorFields?.[code] };
   const errors = code === 'validation_failed' && shown ? [{ ...shown, message: 'name is required' }] : undefined;
-  const beside = code === 'test_failed' ? failedTest : undefined;
-  return new ApiError(code, { details: shown, errors, extra: beside }).body('req-7f3a');
+  const extra = code === 'test_failed' ? failedTest : undefined;
+  return new ApiError(code, { details: shown, errors, extra }).body('req-7f3a');
 }
 
 function errorAnswers(route: DocumentedRoute): Record<number, object> {
@@ -172,12 +174,12 @@ function errorAnswers(route: DocumentedRoute): Record<number, object> {
 /** The whole body. */
 function bodyOf({ schema, message, unwrappedType }: Answer): object {
   if (unwrappedType !== undefined) return published(schema);
-  // No `const`: the most used generator of clients for Python makes of `true` a text, which no answer is.
+  // No `const: true`: the most used Python generator turns it into a string.
   const success = { type: 'boolean', description: 'true' };
   return published(record({ success, data: schema, ...(message !== undefined && { message: { type: 'string' } }) }));
 }
 
-/** The schemas of a route's answers that have a name. */
+/** The named schemas of a route's answers. */
 export function namedAnswers({ answers }: Doc): Record<string, object> {
   return Object.fromEntries(Object.values(answers).flatMap((each) => (each.name === undefined ? [] : [[each.name, bodyOf(each)]])));
 }
@@ -189,7 +191,7 @@ function answerDoc(answer: Answer): object {
   return { description, headers: headerDocs(names), content: { [unwrappedType ?? 'application/json']: { schema, example } } };
 }
 
-/** Body, answers and security of an operation. */
+/** An operation: body, answers and security. */
 export function operationDoc(route: DocumentedRoute, body: Record<string, unknown> | undefined): Record<string, unknown> {
   const { access, doc } = route;
   const answers = Object.fromEntries(Object.entries(doc.answers).map(([status, answer]) => [status, answerDoc(answer)]));
@@ -214,12 +216,11 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
 
 const ownWords = ['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-empty', 'x-published'];
 
-// Whether it is an object of which nothing is said.
 function isOpen(schema: { type?: unknown }): boolean {
   return [schema.type].flat().includes('object') && !('properties' in schema) && !('additionalProperties' in schema);
 }
 
-// One of the words that have a name, by that name.
+// An enum that has a name, as a reference to it.
 function named(schema: { type?: unknown; enum?: unknown }): object {
   const { type, enum: values, ...rest } = schema;
   if (!Array.isArray(values)) return schema;
@@ -229,10 +230,10 @@ function named(schema: { type?: unknown; enum?: unknown }): object {
   return { ...(Array.isArray(type) ? { anyOf: [ref(name), { type: 'null' }] } : ref(name)), ...rest };
 }
 
-// A field that is there to be refused. Of one that can only be null the usual generators of clients make what does not compile.
+// Such a field exists to be rejected. Client generators make code that does not compile of a type that can only be null.
 const isImmutable = (value: unknown): boolean => typeof value === 'object' && value !== null && 'x-immutable' in value;
 
-/** A schema without the annotations that only the validator reads, and with what only generators of clients do. */
+/** A schema without the validator's annotations, and with hints for client generators. */
 export function published(schema: object): object;
 export function published(schema: unknown): unknown;
 export function published(schema: unknown): unknown {
@@ -241,7 +242,7 @@ export function published(schema: unknown): unknown {
   const { 'x-published': instead, maximum } = schema as { 'x-published'?: object; maximum?: unknown };
   const own = Object.entries({ ...named(schema), ...instead }).filter(([key, value]) => !ownWords.includes(key) && !isImmutable(value));
   if (typeof maximum === 'number' && maximum >= 2 ** 31) own.push(['format', 'int64']);
-  // The default, but a generator of clients takes an object that does not say so for one without fields.
+  // The default, but a generator takes an object without it for one without fields.
   if (isOpen(schema)) own.push(['additionalProperties', true]);
   return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? value : published(value)]));
 }
@@ -257,9 +258,8 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
 };
 
 /**
- * A parameter whose example the page shows and does not send: who may leave it out mostly means to. (Sent, a list began behind the example's cursor and
- * was empty, and every request had the same id and trace.) The page shows that by the name of the body's example which it shows: there is one for each,
- * which may hang on that body. What the schema has as its default it would send, too.
+ * A parameter whose example the reference page shows but does not send (`x-disabled`): a list would start at the example's cursor. The page
+ * pairs examples by name with those of the body, so there is one for each.
  */
 export function parameterDoc({ example, ...parameter }: Record<string, unknown>, { bodies = { example: {} } }: Doc): object {
   const { default: usual } = parameter['schema'] as { default?: unknown };
@@ -276,30 +276,30 @@ export function headerParameters(doc: Doc): object[] {
   const requestId = {
     in: 'header',
     name: 'X-Request-Id',
-    // No pattern: what does not fit is replaced and not refused.
-    description: 'Comes back in the answer and in the audit trail if it has 1 to 128 of `A-Za-z0-9._-`; else the request gets another.',
+    // No pattern: another value is replaced, not rejected.
+    description: 'Returned in the answer and kept in the audit trail if it has 1 to 128 characters of `A-Za-z0-9._-`; otherwise replaced.',
     schema: { type: 'string' },
     example: 'req-7f3a',
   };
   const key = {
     in: 'header',
     name: 'Idempotency-Key',
-    description: 'The same as `idempotency_key` of the body, bare or in double quotes; given both ways it must be the same.',
+    description: 'The same as `idempotency_key` of the body, bare or in double quotes. If both are given they must be equal.',
     schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
-    // The one of the body that is shown with it: another would be refused, as would another request's.
+    // A key that differs from the body's would be rejected.
     example: (body: { idempotency_key?: string }) => body.idempotency_key ?? 'deposit-42-undone',
   };
   const traceparent = {
     in: 'header',
     name: 'traceparent',
-    description: 'W3C trace context. What the request changes carries it on, to the topic and to the webhook; an invalid one is ignored.',
+    description: 'W3C trace context. Events of the request carry it to Kafka and to the webhook. An invalid one is ignored.',
     schema: { type: 'string' },
     example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
   };
   return (doc.idempotent === true ? [requestId, traceparent, key] : [requestId, traceparent]).map((each) => parameterDoc(each, doc));
 }
 
-/** What the document says of the whole. */
+/** The document without paths. */
 export const documentInfo = {
   openapi: '3.1.0',
   info: {
@@ -308,41 +308,43 @@ export const documentInfo = {
     description: [
       'A multi-tenant double-entry ledger.',
       'Register, log in, create a tenant and an API key; then set up a chart of accounts and post with the key.',
-      'Amounts are decimal texts, never numbers. Every answer below `/v1`, and every error, is an envelope: `success`, and `data` or `error` with a `code`. Lengths are code points; fields that are not known are ignored.',
-      'A posting with an idempotency key may be repeated at will: it posts once.',
-      'A list’s next page is asked for with `next_cursor` and the same filters, of events with `after_sequence`, of deliveries with `offset`. Query parameters that are not known, and empty ones but `reference` and `idempotency_key`, are ignored. HEAD is answered as GET without the body; a path may end in one slash.',
-      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`; POST to a word where an id belongs, as `transactions/batch`, is an unknown path.',
+      'Amounts are decimal strings, never numbers. Every answer below `/v1`, and every error, is an envelope: `success`, and `data` or `error` with a `code`. Lengths are in code points.',
+      'Unknown fields of a body and unknown query parameters are rejected (tag `unknown`). Empty query parameters count as absent, except `reference` and `idempotency_key`.',
+      'A posting with an idempotency key may be repeated any number of times: it posts once.',
+      'For the next page of a list send `next_cursor` as `cursor` with the same filters; events page by `after_sequence`, deliveries by `offset`. HEAD is answered as GET without the body. A path may end in one slash.',
+      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`. POST to a word instead of an id, such as `transactions/batch`, is an unknown path.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
+      'Too many requests at once, in all or of one tenant, answer 503 `overloaded` with `Retry-After`. A body may have 1 MiB.',
     ].join('\n\n'),
     license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
   },
   servers: [{ url: '/', description: 'This server' }],
   tags: [
     { name: 'Users', description: 'Registration and sessions.' },
-    { name: 'Tenants', description: 'Organizations with a ledger of their own.' },
-    { name: 'API keys', description: 'Scoped keys for calls between services.' },
+    { name: 'Tenants', description: 'Organizations, each with its own ledger.' },
+    { name: 'API keys', description: 'Scoped keys for calls from your services.' },
     { name: 'Accounts', description: 'The chart of accounts.' },
     { name: 'Transactions', description: 'Postings and their reversal.' },
-    { name: 'Balances', description: 'What accounts hold, now and before.' },
+    { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Events', description: 'The audit trail.' },
     {
       name: 'Webhooks',
       description: [
         'Signed notifications. A delivery is a `POST` of a `WebhookEvent` with `X-Webhook-Signature: sha256=<hex>`, the HMAC-SHA256 of the body',
         'keyed with the UTF-8 bytes of the whole secret; `X-Webhook-Id` (the event’s), `X-Webhook-Event` (its type), `X-Webhook-Delivery` and',
-        '`X-Webhook-Attempt`; and `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks. It has arrived with an answer of',
-        '200 to 299 within 30 seconds; else it is tried again after 1 and 2 more minutes, then it has failed. Redirects are not followed.',
-        'A delivery may come twice and out of order: `id` tells repetitions, `data.sequence` the order, which a transaction shares with its `balance.updated`.',
-        'Who was away for longer reads the list of events, which has the same ids: all but `balance.updated`, whose `balance` is the last `balance_after` of its account in a transaction’s `lines`.',
+        '`X-Webhook-Attempt`; and `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks. It is delivered by an answer of',
+        '200 to 299 within 30 seconds. Otherwise it is repeated after 1 and 2 more minutes, then it has failed. Redirects are not followed.',
+        'Deliveries may arrive twice and out of order: detect repetitions by `id`, sort by `data.sequence`, which a transaction shares with its `balance.updated`.',
+        'After a longer outage read the list of events, which has the same ids. It has no `balance.updated`: its `balance` is the last `balance_after` of the account in a transaction’s `lines`.',
       ].join(' '),
     },
-    { name: 'Deliveries', description: 'What receivers are sent.' },
-    { name: 'Operations', description: 'Health, figures, keys and this document.' },
+    { name: 'Deliveries', description: 'What your receiver gets.' },
+    { name: 'Operations', description: 'Health, metrics, keys and this document.' },
   ],
   components: {
     securitySchemes: {
       userToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: '`data.token` of a login.' },
-      // Not `apiKey`, which is the name of a schema, too, but for its first letter: Go's generators make one type of both.
+      // Not `apiKey`: Go generators would merge it with the schema `ApiKey`.
       apiKeyToken: {
         type: 'http',
         scheme: 'bearer',
@@ -356,7 +358,7 @@ export const documentInfo = {
   },
 };
 
-/** The document's schemas by name, but for those of answers. */
+/** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
   ...published({ ...schemas, ...webhookSchemas }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),

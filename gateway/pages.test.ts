@@ -12,7 +12,7 @@ function problemOf(call: () => unknown): ApiError {
   throw new Error('it was not refused');
 }
 
-test('a page tells its limit and where the next one begins, if there is one', () => {
+test('a page has its limit and the cursor of the next page, if there is one', () => {
   expect(pageOf(20, 'abc')).toEqual({ limit: 20, next_cursor: 'abc', has_more: true });
   expect(pageOf(20, '')).toEqual({ limit: 20, next_cursor: null, has_more: false });
 });
@@ -35,7 +35,7 @@ test('the id of a path is one of its kind', () => {
   }
 });
 
-test('a malformed delivery id is refused in the words of the specification', () => {
+test('a malformed delivery id has the specified error', () => {
   const id = newId('wh_delivery');
   expect(pathDelivery({ delivery_id: id })).toBe(id);
   for (const params of [{ delivery_id: newId('evt') }, { delivery_id: 'x' }, {}]) {
@@ -43,7 +43,7 @@ test('a malformed delivery id is refused in the words of the specification', () 
   }
 });
 
-test('a path whose id is a word, or of another kind, is told from one whose id is malformed', () => {
+test('a word, or an id of another kind, differs from a malformed id', () => {
   const [transaction, key, delivery] = [newId('txn'), newId('key'), newId('wh_delivery')];
   for (const params of [
     {},
@@ -66,7 +66,7 @@ test('a path whose id is a word, or of another kind, is told from one whose id i
   expect(hasWordInsteadOfId({ delivery_id: delivery })).toBe(false);
 });
 
-test('a day begins at its midnight in UTC, and none before 1970', () => {
+test('a day begins at midnight in UTC, and not before 1970', () => {
   expect(periodOf({ start_date: '1970-01-02', end_date: '2026-11-21' })).toEqual({ startMs: 86_400_000n, endMs: 1_795_219_200_000n });
   expect(periodOf({ start_date: '1969-12-31' })).toEqual({ startMs: 0n, endMs: undefined });
 });

@@ -1,4 +1,4 @@
-// Pages of lists, and the parts of paths that name records.
+// Pagination, ids in paths, and date filters.
 import { toUuid } from '../services/platform/ids.ts';
 import { ApiError, validationError } from './errors.ts';
 import { fieldMessage, echo } from './validation-messages.ts';
@@ -8,39 +8,38 @@ export function pageOf(limit: number, nextCursor: string): { limit: number; next
   return { limit, next_cursor: nextCursor === '' ? null : nextCursor, has_more: nextCursor !== '' };
 }
 
-// Stryker disable next-line all: an example of the document
 export const examplePagination = { limit: 50, next_cursor: null, has_more: false };
 
-// The parts of paths that are ids, and what these begin with.
+// Path parameters that are ids, with their prefixes.
 const prefixes = { transaction_id: 'txn', key_id: 'key', delivery_id: 'wh_delivery' } as const;
 const idFields = Object.keys(prefixes) as (keyof typeof prefixes)[];
 
-/** Whether a path has a word where an id belongs, as `/transactions/batch` has: what does not even begin like one. */
+/** Whether a path has a word instead of an id, such as `/transactions/batch`: a text without the id's prefix. */
 export function hasWordInsteadOfId(params: unknown): boolean {
   const given = params as Partial<Record<string, string>>;
   return idFields.some((field) => given[field] !== undefined && !given[field].startsWith(`${prefixes[field]}_`));
 }
 
-/** The id of a path. Throws a validation problem where it is none. */
+/** The id of a path. Throws a validation error where it is malformed. */
 export function pathId(field: 'transaction_id' | 'key_id', params: unknown): string {
   const id = (params as Record<string, string>)[field] ?? '';
   if (toUuid(prefixes[field], id) !== null) return id;
   throw validationError([{ field, tag: 'id', value: echo(id), message: fieldMessage(field, 'id', {}) }]);
 }
 
-/** The delivery's id of a path. Throws `invalid_delivery_id` where it is none. */
+/** The delivery id of a path. Throws `invalid_delivery_id` where it is malformed. */
 export function pathDelivery(params: unknown): string {
   const { delivery_id: id = '' } = params as Record<string, string>;
   if (toUuid(prefixes.delivery_id, id) === null) throw new ApiError('invalid_delivery_id');
   return id;
 }
 
-/** `start_date` and `end_date` of a list as the services take them: the first milliseconds of these days in UTC. */
+/** `start_date` and `end_date` as the services take them: the start of these days in UTC, milliseconds. */
 export function periodOf(query: { start_date?: string; end_date?: string }): { startMs: bigint | undefined; endMs: bigint | undefined } {
   return { startMs: dayStart(query.start_date), endMs: dayStart(query.end_date) };
 }
 
-// Before 1970, when there was no ledger, that of 1970.
+// Earlier days count as 1970-01-01: the services reject negative times.
 function dayStart(date: string | undefined): bigint | undefined {
   return date === undefined ? undefined : BigInt(Math.max(0, Date.parse(`${date}T00:00:00Z`)));
 }

@@ -1,4 +1,4 @@
-// The records of the answers as the document describes them, one schema each.
+// Schemas of the records in answers, for the OpenAPI document.
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
 import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, sides, webhookEvents } from './fields.ts';
@@ -8,11 +8,11 @@ type Schema = Record<string, unknown>;
 
 const string: Schema = { type: 'string' };
 const integer: Schema = { type: 'integer' };
-/** What grows beyond 32 bits; generators of clients would take it for less. */
+/** An integer beyond 32 bits; client generators assume less without the format. */
 export const long: Schema = { type: 'integer', format: 'int64' };
 const flag: Schema = { type: 'boolean' };
 const time: Schema = { type: 'string', format: 'date-time' };
-const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal text with two fraction digits.' };
+const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal string with two fraction digits.' };
 const metadata: Schema = { type: 'object' };
 const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
 const word = (of: readonly string[]): Schema => ({ type: 'string', enum: [...of] });
@@ -26,7 +26,7 @@ export function ref(name: string): { $ref: string } {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** An object all of whose fields are always there. */
+/** An object whose fields are all always present. */
 export function record(properties: Schema): Schema {
   return { type: 'object', required: Object.keys(properties), properties };
 }
@@ -37,13 +37,13 @@ const account = {
   name: string,
   type: word(accountTypes),
   normal_balance: word(sides),
-  currency: { ...maybeWord(currencies), description: 'null: all four.' },
+  currency: { ...maybeWord(currencies), description: 'null: all four currencies.' },
   parent_code: maybe(string),
   is_group: { ...flag, description: 'Takes no postings.' },
   description: maybe(string),
   allow_negative: {
     ...flag,
-    description: 'false: no posting may leave the balance below zero. Of a group it says nothing about the accounts below it.',
+    description: 'false: no posting may leave the balance below zero. On a group it does not affect the accounts below.',
   },
   status: word(accountStatuses),
   system: { ...flag, description: 'Suspense and FX position accounts.' },
@@ -59,7 +59,7 @@ const webhook = {
   enabled: {
     ...flag,
     description:
-      'false: no event is delivered, nor later, and what is pending fails; tests are sent, and a retry by hand is refused (`webhook_disabled`). It counts when an event is taken up, shortly after its request.',
+      'false: new events are never delivered, pending deliveries fail, and manual retries are rejected (`webhook_disabled`); test deliveries are still sent. Judged when an event is processed, shortly after its request.',
   },
   created_at: time,
   updated_at: time,
@@ -75,10 +75,7 @@ const errorClasses = [
 const errorClass = word(errorClasses);
 const transactionKinds = ['single', 'double', 'reversal'];
 
-/**
- * Words that stand in more than one place, by the name of their type in the document. (Without one, generators of clients made a type of each place,
- * so that an account's currency was none that a posting takes, and of those with null a word `<nil>`.)
- */
+/** Named enums. Without a name, client generators make a different type of every use. */
 export const words: Record<string, readonly string[]> = {
   AccountStatus: accountStatuses,
   AccountType: accountTypes,
@@ -92,8 +89,8 @@ export const words: Record<string, readonly string[]> = {
   WebhookEventType: webhookEvents,
 };
 const answered = {
-  status_code: { ...maybe(integer), description: 'What the receiver answered; null: nothing.' },
-  error_class: { ...maybeWord(errorClasses), description: 'Why the attempt failed; null: it has not.' },
+  status_code: { ...maybe(integer), description: 'The receiver’s status; null: no answer.' },
+  error_class: { ...maybeWord(errorClasses), description: 'Why the attempt failed; null: it did not.' },
 };
 
 const delivery = {
@@ -102,14 +99,14 @@ const delivery = {
   event_type: word(webhookEvents),
   status: word(deliveryStatuses),
   ...answered,
-  attempts: { ...integer, description: 'Attempts made so far, one that is queued at once included.' },
-  max_attempts: { ...integer, description: 'Attempts that are made by themselves.' },
-  next_retry_at: { ...maybe(time), description: 'null: no further attempt is due.' },
+  attempts: { ...integer, description: 'Attempts started so far, or queued for now.' },
+  max_attempts: { ...integer, description: 'Automatic attempts.' },
+  next_retry_at: { ...maybe(time), description: 'null: no attempt is due.' },
   created_at: time,
 };
 const ended = {
-  delivered_at: { ...time, description: 'Only where it is delivered.' },
-  failed_at: { ...time, description: 'Only where it has failed.' },
+  delivered_at: { ...time, description: 'Only if it was delivered.' },
+  failed_at: { ...time, description: 'Only if it has failed.' },
 };
 
 /** `data.pagination` of a list. */
@@ -122,25 +119,25 @@ export const schemas: Record<string, Schema> = {
     required: ['success', 'error', 'code', 'request_id'],
     properties: {
       success: { ...flag, description: 'false' },
-      error: { ...string, description: 'What went wrong, for people.' },
+      error: { ...string, description: 'What went wrong, in words.' },
       code: { ...word(errorCodes), description: 'What went wrong, for programs.' },
       request_id: string,
-      details: { ...ref('FieldProblem'), description: 'The first field to blame.' },
+      details: { ...ref('FieldProblem'), description: 'The first wrong field.' },
       errors: {
         type: 'array',
         maxItems: 20,
         items: { allOf: [ref('FieldProblem'), record({ message: string })] },
-        description: 'All fields to blame, at most 20.',
+        description: 'All wrong fields, at most 20.',
       },
-      delivery_id: { ...id('wh_delivery'), description: 'Of a test delivery that failed.' },
-      status_code: { ...maybe(integer), description: 'What its receiver answered; null: nothing.' },
+      delivery_id: { ...id('wh_delivery'), description: 'Of a failed test delivery.' },
+      status_code: { ...maybe(integer), description: 'Its receiver’s status; null: no answer.' },
       error_class: { ...errorClass, description: 'Why it failed.' },
     },
   },
   FieldProblem: record({
     field: { ...string, description: 'For example `entries[1].amount`.' },
     tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
-    value: { description: 'What was sent, cut short where it is long; `""` where nothing was, or where it is a secret.' },
+    value: { description: 'What was sent; `""` if nothing was, or if it is a secret; `…` for a very large object or array.' },
   }),
   Pagination: record({ limit: integer, next_cursor: maybe(string), has_more: flag }),
   User: record({ id: id('user'), email: string, first_name: string, last_name: string, status: word(['active']), created_at: time }),
@@ -170,7 +167,7 @@ export const schemas: Record<string, Schema> = {
     properties: {
       ...account,
       children: list(ref('AccountNode')),
-      balances: { ...list(ref('BalanceTotal')), description: 'Of the node and all below it, where they were asked for.' },
+      balances: { ...list(ref('BalanceTotal')), description: 'Of the node and all below it; only with `include=balances`.' },
     },
   },
   BalanceTotal: record({
@@ -186,13 +183,13 @@ export const schemas: Record<string, Schema> = {
     idempotency_key: string,
     description: string,
     reference: maybe(string),
-    currency: { ...maybeWord(currencies), description: 'null: several.' },
-    amount: { ...maybe(money), description: 'Sum of the debits; null where there are several currencies.' },
+    currency: { ...maybeWord(currencies), description: 'null: several currencies.' },
+    amount: { ...maybe(money), description: 'Sum of the debits; null if there are several currencies.' },
     entries: list(ref('Entry')),
     metadata,
-    effective_at: { ...time, description: 'As `created_at`: a date that is sent means nothing.' },
+    effective_at: { ...time, description: 'Equals `created_at`.' },
     created_at: time,
-    sequence: { ...long, description: 'Place of its event in the tenant’s log.' },
+    sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
     reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
     reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
   }),
@@ -212,10 +209,10 @@ export const schemas: Record<string, Schema> = {
     balance: { ...money, description: 'Signed, in the account’s normal direction.' },
     debits: money,
     credits: money,
-    pending_debits: { ...money, description: 'Always 0.00: nothing can be held yet.' },
-    pending_credits: { ...money, description: 'Always 0.00.' },
-    available: { ...money, description: 'The balance, as nothing is held.' },
-    version: { ...long, description: 'Number of transactions that have changed this balance.' },
+    pending_debits: { ...money, description: 'Always 0.00 in this version.' },
+    pending_credits: { ...money, description: 'Always 0.00 in this version.' },
+    available: { ...money, description: 'Equals the balance in this version.' },
+    version: { ...long, description: 'Number of transactions that changed this balance.' },
     updated_at: maybe(time),
   }),
   BalanceChange: record({
@@ -232,17 +229,17 @@ export const schemas: Record<string, Schema> = {
     sequence: long,
     created: { ...long, description: 'Unix time in seconds.' },
     actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },
-    request_id: { ...maybe(string), description: 'Of the request that did it; null where an internal caller gave none.' },
+    request_id: { ...maybe(string), description: 'Of the request that made the change; null if an internal caller gave none.' },
     data: { type: 'object' },
     hash: {
       ...string,
       pattern: '^[0-9a-f]{64}$',
-      description: 'Of this event and `previous_hash`: who keeps it can tell later whether anything up to here was changed or removed.',
+      description: 'Hash of this event and `previous_hash`. Keep it to detect later whether anything up to here was changed or removed.',
     },
     previous_hash: { ...string, pattern: '^[0-9a-f]{64}$' },
   }),
   WebhookConfig: record(webhook),
-  WebhookConfigWithSecret: record({ ...webhook, secret: { ...maybe(string), description: 'Shown this once; null: unchanged.' } }),
+  WebhookConfigWithSecret: record({ ...webhook, secret: { ...maybe(string), description: 'Shown only once; null: unchanged.' } }),
   WebhookDelivery: { type: 'object', required: Object.keys(delivery), properties: { ...delivery, ...ended } },
   WebhookDeliveryDetail: {
     type: 'object',

@@ -1,4 +1,4 @@
-// What the routes work with.
+// The services that the routes call.
 import type { Client } from '@connectrpc/connect';
 import type { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import type { LedgerService, Posting, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
@@ -9,6 +9,6 @@ export interface Services {
   identity: Client<typeof IdentityService>;
   ledger: Client<typeof LedgerService>;
   notifier: Client<typeof NotifierService>;
-  /** Posts one posting; throws a ConnectError for a refusal. `answer` is destroyed once the client is gone. */
-  post: (posting: Posting, answer?: { destroyed: boolean }) => Promise<{ transaction: Transaction; replayed: boolean }>;
+  /** Posts one transaction; throws a ConnectError. `response` is destroyed once the client is gone. */
+  post: (posting: Posting, response?: { destroyed: boolean }) => Promise<{ transaction: Transaction; replayed: boolean }>;
 }

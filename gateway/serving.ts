@@ -1,4 +1,4 @@
-// The gateway: REST outside, gRPC inside. Opened in order, each part with how it is stopped.
+// Starts the gateway: REST outside, gRPC inside.
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
@@ -59,7 +59,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     retried: [ofNotifier.checkUrl, ofNotifier.getWebhook, ofNotifier.listDeliveries, ofNotifier.getDelivery],
   });
   lifetime.add('channel to notifier', () => toNotifier.close());
-  // Postings have a connection of their own: behind somebody's large pages they would wait for the pages to be read.
+  // Postings have connections of their own, so that they never wait behind large pages.
   const toWriter = openCaller({
     addresses: config.ledgerAddresses,
     token,
@@ -83,22 +83,24 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     ledgers: () => toWriter.replicas().map(ledgerAt),
     logger,
     metrics,
-    mostPostings: config.maxInFlight,
+    maxPostings: config.maxInFlight,
     timeoutMs: 10_000,
   });
 
-  let draining = false;
-  const askIdentity = healthOf(toIdentity, IdentityService.typeName, neededMs);
-  const askLedger = healthOf(toLedger, LedgerService.typeName, neededMs);
-  const askNotifier = healthOf(toNotifier, NotifierService.typeName, spareMs);
-  // Told by a ledger that relays over Kafka, and by no other.
-  const askKafka = healthOf(toLedger, 'kafka', spareMs, false);
+  let closing = false;
+  const health = {
+    identity: healthOf(toIdentity, IdentityService.typeName, requiredTimeoutMs),
+    ledger: healthOf(toLedger, LedgerService.typeName, requiredTimeoutMs),
+    notifier: healthOf(toNotifier, NotifierService.typeName, optionalTimeoutMs),
+    // Known only to a ledger that relays over Kafka.
+    kafka: healthOf(toLedger, 'kafka', optionalTimeoutMs, false),
+  };
   const readiness = async (): Promise<Readiness> => {
-    const [identitySays, ledgerSays, notifierSays, kafka] = await Promise.all([askIdentity(), askLedger(), askNotifier(), askKafka()]);
+    const [identity, ledger, notifier, kafka] = await Promise.all([health.identity(), health.ledger(), health.notifier(), health.kafka()]);
     // Postings are answered without notifier and Kafka; their events wait in the log.
-    const ready = !draining && identitySays === 'ok' && ledgerSays === 'ok';
-    const dependencies = { identity: identitySays, ledger: ledgerSays, notifier: notifierSays, ...(kafka !== 'unavailable' && { kafka }) };
-    return { ready, dependencies: { ...dependencies, ...(draining && { gateway: 'draining' }) } };
+    const ready = !closing && identity === 'ok' && ledger === 'ok';
+    const dependencies = { identity, ledger, notifier, ...(kafka !== 'unavailable' && { kafka }), ...(closing && { gateway: 'draining' }) };
+    return { ready, dependencies };
   };
 
   const { port } = config;
@@ -129,44 +131,40 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   });
   await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));
   lifetime.add('server', () => {
-    draining = true;
+    closing = true;
     return app.close();
   });
   logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
 }
 
-// Of this one name Fastify listens on all addresses, on each but the first with a server that has nothing of what is put on the other.
+// Fastify would listen on every address of `localhost`, with one configured server and bare ones for the others.
 async function addressOf(host: string): Promise<string> {
   if (host !== 'localhost') return host;
   const found = await lookup(host, { family: 4 }).catch(() => lookup(host).catch(() => undefined));
   return found?.address ?? host;
 }
 
-/**
- * So long the health of a service is waited for without which nothing is answered, milliseconds: it takes up to so long to say that it is well, and
- * is left in service itself (two slow ledgers, ready throughout, had every gateway taken out for ten seconds, where a second was waited). Of the
- * others a second: where they are away, who asks a gateway waits no more than three.
- */
-const [neededMs, spareMs] = [2_500, 1_000];
+// A required service may take 2 s to report its own health. The sum stays below kubelet's 3 s.
+const [requiredTimeoutMs, optionalTimeoutMs] = [2_500, 1_000];
 
 /**
- * Asks a process whether a service of it, or what it depends on, does its work: `ok` or what is wrong; where it `takesCalls`, `refused` if none with
- * this internal token. Many who ask within a second get one answer.
+ * Asks a process for the health of a service or a dependency of it, at most once a second: `ok`, `not serving` or `unavailable`; with
+ * `checksToken` also `refused`, where it does not accept our internal token.
  */
-function healthOf(transport: Transport, service: string, timeoutMs: number, takesCalls = true): () => Promise<string> {
+function healthOf(transport: Transport, service: string, timeoutMs: number, checksToken = true): () => Promise<string> {
   const client = createClient(Health, transport);
   const check = (name: string) => client.check({ service: name }, { timeoutMs }).then(({ status }) => status === Serving.SERVING);
   return cached(() =>
-    Promise.all([check(service), takesCalls ? check(tokenName).catch(knowsNoTokens) : true]).then(
-      ([isServing, accepted]) => (!accepted ? 'refused' : isServing ? 'ok' : 'not serving'),
-      // How its addresses failed is for the log of who asks, not for the public port.
+    Promise.all([check(service), checksToken ? check(tokenName).catch(acceptUnknown) : true]).then(
+      ([isServing, isAccepted]) => (!isAccepted ? 'refused' : isServing ? 'ok' : 'not serving'),
+      // The public port does not name addresses and failures.
       () => 'unavailable',
     ),
   );
 }
 
-// A service of the version before does not know of tokens; whoever says nothing is not known to accept one.
-function knowsNoTokens(error: unknown): true {
+// Services of the version before do not report on tokens.
+function acceptUnknown(error: unknown): true {
   if (error instanceof ConnectError && error.code === Code.NotFound) return true;
   throw error;
 }

@@ -8,14 +8,14 @@ import { TokenVerifier } from './tokens.ts';
 const newKey = () => generateKeyPairSync('ed25519').privateKey;
 const user = newId('user');
 
-test('a token that identity signs is its user’s', async () => {
+test('a token that identity signs is valid for its user', async () => {
   const signer = await openSigner([newKey()]);
   const tokens = new TokenVerifier(async () => signer.keySet);
   expect(await tokens.userOf((await signer.sign(user, Date.now())).token)).toBe(user);
   expect(JSON.parse(await tokens.keySet())).toEqual(JSON.parse(signer.keySet));
 });
 
-test('a token of which any character was changed is none', async () => {
+test('a token with any character changed is invalid', async () => {
   const signer = await openSigner([newKey()]);
   const tokens = new TokenVerifier(async () => signer.keySet);
   const { token } = await signer.sign(user, Date.now());
@@ -29,7 +29,7 @@ test('a token of which any character was changed is none', async () => {
   for (const more of ['=', '==', ' ', '.']) expect(await tokens.userOf(token + more)).toBeNull();
 });
 
-test('a token of a key that is not known yet is looked up, one of an invented key does not make identity work', async () => {
+test('a token of a new key fetches the key set, invented keys do so once a second at most', async () => {
   const old = newKey();
   let published = (await openSigner([old])).keySet;
   let asked = 0;
@@ -52,7 +52,7 @@ test('a token of a key that is not known yet is looked up, one of an invented ke
   expect(asked - before).toBeLessThanOrEqual(2 + (performance.now() - began) / 1000);
 });
 
-test('all who come with a token of a new key while identity is asked wait for its answer', async () => {
+test('concurrent requests with tokens of a new key wait for one fetch', async () => {
   const [old, fresh] = [newKey(), newKey()];
   const [former, changed] = [await openSigner([old]), await openSigner([fresh, old])];
   const answer = Promise.withResolvers<string>();
@@ -69,7 +69,7 @@ test('all who come with a token of a new key while identity is asked wait for it
   expect(await Promise.all([first, ...others])).toEqual(Array(6).fill(user));
 });
 
-test('without known keys nobody can say, with old ones they are good enough', async () => {
+test('without cached keys a token cannot be verified, with old ones it can', async () => {
   const signer = await openSigner([newKey()]);
   let away = true;
   const tokens = new TokenVerifier(async () => {
@@ -85,7 +85,7 @@ test('without known keys nobody can say, with old ones they are good enough', as
   expect(await tokens.userOf(`${token.slice(0, -8)}AAAAAAAA`)).toBeNull();
 });
 
-test('whether a token of a key that is not known yet is good nobody can say while identity is away', async () => {
+test('a token of an unknown key cannot be verified while identity is away', async () => {
   const [old, fresh] = [newKey(), newKey()];
   const [former, changed] = [await openSigner([old]), await openSigner([fresh, old])];
   let away = false;

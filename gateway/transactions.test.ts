@@ -74,7 +74,7 @@ test('several currencies leave currency and amount open', async () => {
   expect(body.data.transaction).toMatchObject({ currency: null, amount: null });
 });
 
-test('the same key and request again is answered with the first, whether the key comes as field or header', async () => {
+test('the same key and request again returns the first transaction, by field or header', async () => {
   const first = await customer.post('transactions/double-entry', deposit('1', { idempotency_key: 'same' }));
   for (const [body, header] of [
     [deposit('1.00', { idempotency_key: 'same' }), undefined],
@@ -91,7 +91,7 @@ test('the same key and request again is answered with the first, whether the key
   expect([other.status, other.body.code, other.body.details.field]).toEqual([422, 'idempotency_key_reused', 'idempotency_key']);
 });
 
-test('a header that differs from the field is refused, and one that is no key, too', async () => {
+test('a header that differs from the field is rejected, and so is an invalid key', async () => {
   const differs = await customer.post('transactions', { ...line('SALARIES', 'debit'), idempotency_key: 'a' }, { 'idempotency-key': 'b' });
   expect(differs.body.details).toEqual({ field: 'idempotency_key', tag: 'same', value: 'a' });
   const long = await customer.post('transactions', line('SALARIES', 'debit'), { 'idempotency-key': 'x'.repeat(256) });

@@ -40,7 +40,7 @@ describe('a wrong value is repeated', () => {
   });
 });
 
-describe('what is wrong is said in a sentence', () => {
+describe('the message of a field error', () => {
   test.each<[string, Record<string, unknown>, string]>([
     ['type', { type: 'string' }, 'must be a string'],
     ['type', { type: ['string', 'null'] }, 'must be a string'],

@@ -147,7 +147,7 @@ function addSchemaError(schema: Schema, data: object, error: ErrorObject, add: A
 
 /** Whether a wrong URL may contain a user's password, which stands before an `@`. */
 function mayHoldPassword(schema: Schema, sent: unknown): boolean {
-  return schema['x-tag'] === 'url' && (typeof sent === 'object' || JSON.stringify(sent).includes('@'));
+  return schema['x-tag'] === 'url' && (typeof sent === 'object' || (typeof sent === 'string' && sent.includes('@')));
 }
 
 function propertiesOf(schema: Schema): Record<string, Schema> {

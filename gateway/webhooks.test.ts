@@ -69,7 +69,7 @@ test('the configuration is replaced, changed, read and deleted; its secret is sh
   }
 });
 
-test('what is wrong in a configuration is named, without its secret, and not counted', async () => {
+test('errors of a configuration name the field, without its secret, and do not count', async () => {
   const { call } = await newSubscriber(cluster);
   const secret = 'sixteen characters\u0007';
   const long = `http://127.0.0.1:0/${'x'.repeat(300)}/`;
@@ -144,7 +144,7 @@ test('what is wrong in a configuration is named, without its secret, and not cou
   expect((await (await newSubscriber(cluster)).call('POST', '', { url, events: allEvents })).status).toBe(201);
 });
 
-test('a test is sent at once, disabled or not, and says why it failed', async () => {
+test('a test is sent at once, even if disabled, and answers why it failed', async () => {
   let answer: Answering = (_, response) => response.end('ok');
   const receiver = await newReceiver((...given) => answer(...given));
   const { tenant, call } = await newSubscriber(cluster);

@@ -1,4 +1,4 @@
-// Accounts, one by one.
+// Routes of single accounts.
 import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -47,7 +47,7 @@ export const exampleAccount = {
   updated_at: '2030-01-31T12:00:00.000Z',
 };
 
-// No account of a template has its code.
+// Not a code of any template.
 const exampleNewAccount = { ...exampleAccount, account_code: 'MERCHANT-WALLETS-USD', name: 'Merchant wallets USD', parent_code: null };
 
 const newAccount = object({
@@ -55,9 +55,9 @@ const newAccount = object({
   name: { ...name, example: 'Merchant wallets USD' } as typeof name,
   type: oneOf(accountTypes, { example: 'liability' }),
   normal_balance: optional(
-    oneOf(sides, { description: 'From the type, if left out; the other side makes a contra account.', example: 'credit' }),
+    oneOf(sides, { description: 'Follows from the type by default; the other side makes a contra account.', example: 'credit' }),
   ),
-  currency: optional({ ...currency, description: 'All four, if left out.' } as typeof currency),
+  currency: optional({ ...currency, description: 'All four by default.' } as typeof currency),
   parent_code: optional({ ...accountCode, description: 'A group of the same type.', example: 'CUSTOMER-WALLETS' } as typeof accountCode),
   is_group: optional({ ...flag, description: 'A group takes no postings.', default: false } as typeof flag),
   description: optional(description),
@@ -78,20 +78,20 @@ const changes = object({
   status: optional(oneOf(accountStatuses, { description: 'An account with a balance cannot be closed.', example: 'closed' })),
   metadata: optional(metadata),
   version: optional(
-    whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have seen; another one is refused.', example: 1 }),
+    whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have read; any other is rejected.', example: 1 }),
   ),
 });
 
 const filters = object({
   type: Type.Optional(oneOf(accountTypes, { example: 'liability' })),
   status: Type.Optional(oneOf(accountStatuses, { example: 'active' })),
-  parent_code: Type.Optional({ ...accountCode, description: 'Those of a code that there is not are none.' } as typeof accountCode),
+  parent_code: Type.Optional({ ...accountCode, description: 'An unknown code matches nothing.' } as typeof accountCode),
   ...paging('JKgKxAYsMjA5Mzg3NDQ4ODU2MDI3MjgxOTU3NTAzOTMzMjU2MzI5NDAyNA'),
 });
 
 const codePattern = new RegExp((accountCode as unknown as { pattern: string }).pattern);
 
-/** The account code of a path. Throws where none can have it: a malformed code is an unknown one. */
+/** The account code of a path. Throws `account_not_found` for a malformed one. */
 export function codeOf(params: unknown): string {
   const code = (params as Record<string, string>)['account_code'] ?? '';
   if (!codePattern.test(code)) throw new ApiError('account_not_found');
@@ -118,8 +118,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           tag: 'Accounts',
           summary: 'Create an account',
           description: [
-            'The parent must be an active group of the same type: none is made below a closed group, and a chart is at most 32 deep (`parent_invalid`).',
-            'The codes of the ledger’s own accounts, such as `SUSPENSE-NGN` and `FX-POSITION-NGN`, are taken (`account_code_taken`), and so is this one for a second call.',
+            'The parent must be an active group of the same type, and a chart is at most 32 deep (`parent_invalid`).',
+            'Codes of system accounts, such as `SUSPENSE-NGN` and `FX-POSITION-NGN`, are taken (`account_code_taken`). A second call with the same code is rejected the same way.',
           ].join(' '),
           bodies: {
             pool: {
@@ -221,11 +221,11 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           tag: 'Accounts',
           summary: 'Change an account',
           description: [
-            'Fields that are left out, or null, stay as they are; an empty description removes it; `metadata` replaces all that was there.',
-            '`account_code`, `type`, `normal_balance`, `currency`, `parent_code` and `is_group` never change: sent, they are refused (tag `immutable`).',
-            'Where nothing changes, as by a second call without `version`, there is no new version and no event.',
-            'Not closed are an account with a balance and a group with active accounts below it (`account_not_empty`); none is opened again below a closed group (`parent_invalid`).',
-            '`allow_negative` is not taken from an account that is below zero (`insufficient_funds`).',
+            'Absent or null fields stay as they are. An empty description removes it. `metadata` replaces the previous one as a whole.',
+            '`account_code`, `type`, `normal_balance`, `currency`, `parent_code` and `is_group` never change: sending them is an error (tag `immutable`).',
+            'A call that changes nothing, such as a second one without `version`, makes no new version and no event.',
+            'An account with a balance and a group with active accounts cannot be closed (`account_not_empty`). An account below a closed group cannot be reopened (`parent_invalid`).',
+            '`allow_negative` cannot become false while the balance is below zero (`insufficient_funds`).',
           ].join(' '),
           bodies: { rename: { name: 'Wallets of customers, USD', version: 1 }, close: { status: 'closed' } },
           bodyOptional: true,
@@ -253,7 +253,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { body, caller, params } = request;
-      // What is wrong with the body is said before what is not found.
+      // Errors of the body come before `account_not_found`.
       const freeText = body.metadata == null ? undefined : metadataText(body.metadata);
       const { account } = await ledger.updateAccount(
         {

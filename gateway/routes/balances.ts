@@ -1,4 +1,4 @@
-// What accounts hold, now and before.
+// Routes of balances and their history.
 import { Type } from 'typebox';
 import { currencies } from '../../services/platform/money.ts';
 import { object, oneOf, paging, period } from '../fields.ts';
@@ -9,7 +9,7 @@ import type { Services } from '../services.ts';
 import { balanceJson, changeRecord, envelope } from '../mapping.ts';
 import { codeOf } from './accounts.ts';
 
-const currency = Type.Optional(oneOf(currencies, { description: 'Required unless the account has only one.', example: 'USD' }));
+const currency = Type.Optional(oneOf(currencies, { description: 'Required unless the account has only one currency.', example: 'USD' }));
 
 const exampleBalance = {
   account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8',
@@ -45,7 +45,7 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
           id: 'getBalance',
           tag: 'Balances',
           summary: 'Read a balance',
-          description: 'A posting that has been answered is in it. Never posted: zeros.',
+          description: 'Includes every posting that has been answered. An account without postings has zeros.',
           answers: {
             200: { description: 'The balance', schema: record({ balance: ref('Balance') }), example: { balance: exampleBalance } },
           },

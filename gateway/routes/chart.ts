@@ -1,4 +1,4 @@
-// The chart of accounts as a whole: made from a template, read as a tree.
+// Routes of the chart of accounts: set-up from a template, and the tree.
 import { Type } from 'typebox';
 import { missingScope } from '../auth.ts';
 import { businessType, businessTypes, object, oneOf } from '../fields.ts';
@@ -13,10 +13,10 @@ const chart = {
   schema: record({ business_type: { type: 'string', enum: [...businessTypes] }, accounts: { type: 'array', items: ref('Account') } }),
   example: { business_type: 'wallet', accounts: [exampleAccount] },
 };
-// Whoever chooses a template has it for good, and would see its accounts afterwards only.
-const everywhere =
+// Documented in full, because a tenant's template can't be changed later.
+const commonCodes =
   'PREPAID-EXPENSES FIXED-ASSETS ACCUMULATED-DEPRECIATION ACCOUNTS-PAYABLE ACCRUED-EXPENSES TAXES-PAYABLE SUSPENSE-… SHARE-CAPITAL RETAINED-EARNINGS DIVIDENDS OPENING-BALANCES OTHER-REVENUE SALARIES TECHNOLOGY MARKETING PROFESSIONAL-FEES OFFICE-EXPENSES DEPRECIATION INCOME-TAX';
-const beside = {
+const codesByType = {
   wallet:
     'SETTLEMENT-… REGULATORY-RESERVE-… PROVIDER-RECEIVABLE OPERATING-CASH CUSTOMER-WALLETS-… WITHDRAWALS-IN-TRANSIT FX-POSITION-… STATUTORY-RESERVE FEES-TRANSACTION FEES-FX FEES-WITHDRAWAL FEE-REFUNDS FX-GAINS INTEREST-INCOME PROVIDER-FEES FX-LOSSES FRAUD-LOSSES',
   exchange:
@@ -73,17 +73,17 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           tag: 'Accounts',
           summary: 'Create the chart of accounts of a business',
           description: [
-            'All of its accounts or none. The same template again changes nothing; another one is refused (`chart_exists`).',
-            `Each has ${asCodes(everywhere)}, where \`…\` is each currency, and beside them:`,
-            Object.entries(beside)
+            'Creates all of its accounts or none. The same template again changes nothing; another one is rejected (`chart_exists`).',
+            `Every template has ${asCodes(commonCodes)}, where \`…\` is each currency, and also:`,
+            Object.entries(codesByType)
               .map(([business, codes]) => `- \`${business}\`: ${asCodes(codes)}`)
               .join('\n'),
-            'They are accounts, not groups: accounts of your own, one for each customer, say, belong below a group (`GET …/accounts/hierarchy`), beside them.',
+            'These are accounts, not groups. Put your own accounts, such as one for each customer, next to them below a group (`GET …/accounts/hierarchy`).',
           ].join('\n\n'),
           bodies: { wallet: { business_type: 'wallet' } },
           answers: {
             201: { ...chart, description: 'Created' },
-            200: { ...chart, description: 'It stood already' },
+            200: { ...chart, description: 'Existed already' },
           },
           errors: ['chart_exists', 'account_code_taken'],
           errorFields: { account_code_taken: { value: 'SETTLEMENT-USD' } },
@@ -104,7 +104,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
     {
       schema: {
         querystring: object({
-          include: Type.Optional(oneOf(['balances'], { description: 'Needs balances:read too.', example: 'balances' })),
+          include: Type.Optional(oneOf(['balances'], { description: 'Needs the scope balances:read too.', example: 'balances' })),
         }),
       },
       config: {
@@ -113,10 +113,10 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           id: 'getHierarchy',
           tag: 'Accounts',
           summary: 'Read the chart as a tree',
-          description: 'A chart of more than 4 MiB is refused (503 `overloaded`): list its accounts.',
+          description: 'A chart of more than 4 MiB is rejected (503 `overloaded`): list its accounts instead.',
           answers: {
             200: {
-              description: 'The accounts without a parent, each with all below it',
+              description: 'The accounts without a parent, each with all accounts below it',
               schema: record({ accounts: { type: 'array', items: ref('AccountNode') } }),
               example: { accounts: [exampleTree] },
             },

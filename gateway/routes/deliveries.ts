@@ -1,4 +1,4 @@
-// What became of a tenant's events on their way to its webhook; the retry by hand and the test.
+// Routes of webhook deliveries: list, read, manual retry, test.
 import { Type } from 'typebox';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, object, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
@@ -14,7 +14,7 @@ import { exampleWebhook } from './webhooks.ts';
 const access: Access = { by: 'key', scope: 'webhooks:manage' };
 const tag = 'Webhooks';
 
-// A receiver may take all of the time that it has, and the connection that waits for it is closed when nothing happens for 90 s.
+// A receiver may use its whole time-out. Idle connections are closed after 90 s.
 const testTimeoutMs = 85_000;
 
 const filters = object({
@@ -57,7 +57,7 @@ const exampleTest = {
   livemode: false,
 };
 
-/** `/webhooks` where it is about deliveries. */
+/** `/webhooks` as far as it is about deliveries. */
 export function deliveryRoutes(app: App, { notifier }: Services): void {
   app.get(
     '/v1/tenants/:slug/webhooks',
@@ -69,10 +69,10 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
           id: 'listDeliveries',
           tag,
           summary: 'List deliveries',
-          description: 'Newest first, with the configuration: null where there is none.',
+          description: 'Newest first, with the configuration (null: none).',
           answers: {
             200: {
-              description: 'A page of deliveries, and how many there are in all',
+              description: 'A page of deliveries, and their total number',
               schema: record({
                 webhook_config: { anyOf: [ref('WebhookConfig'), { type: 'null' }] },
                 deliveries: { type: 'array', items: ref('WebhookDelivery') },
@@ -122,7 +122,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
     {
       schema: {
         body: object({
-          event_type: optional(oneOf(webhookEvents, { description: '`test.webhook`, if left out.', example: 'test.webhook' })),
+          event_type: optional(oneOf(webhookEvents, { description: 'Default `test.webhook`.', example: 'test.webhook' })),
         }),
       },
       config: {
@@ -132,13 +132,13 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
           tag,
           summary: 'Send a test delivery',
           description:
-            'Sent at once, whether the webhook is enabled and subscribed or not, recorded, and not tried again by itself. ' +
-            'Each call sends another. At most 20 requests an hour.',
+            'Sent at once, even if the webhook is disabled or not subscribed. Recorded, and not retried automatically. ' +
+            'Each call sends another one. At most 20 requests an hour.',
           bodies: { usual: { event_type: 'test.webhook' }, nothing: {} },
           bodyOptional: true,
           answers: {
             200: {
-              description: 'The receiver has taken it',
+              description: 'The receiver accepted it',
               schema: record({
                 delivery_id: { type: 'string' },
                 status: { type: 'string', const: 'delivered' },
@@ -182,7 +182,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
           id: 'getDelivery',
           tag,
           summary: 'Read a delivery',
-          description: 'With what was sent, what the receiver last answered, and every attempt.',
+          description: 'With the payload, the receiver’s last answer, and every attempt.',
           answers: {
             200: {
               description: 'The delivery',
@@ -208,7 +208,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
       const { delivery, payload, responseBody = null, attempts } = await notifier.getDelivery(given, callOptions(request, 5_000));
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const fields = { ...deliveryRecord(delivery), response_body: responseBody, attempt_history: attempts.map(attemptRecord) };
-      // As it was sent: reading it would lose what a double can't hold.
+      // As it was sent: parsing would change numbers that a double cannot represent.
       return envelope(reply, `"delivery":${JSON.stringify(fields).slice(0, -1)},"payload":${payload}}`);
     },
   );
@@ -221,9 +221,9 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
         doc: {
           id: 'retryDelivery',
           tag,
-          summary: 'Try a failed delivery again',
+          summary: 'Retry a failed delivery',
           description:
-            'One attempt, at once; where it fails, the delivery has failed again. A second call before that is refused (`delivery_not_failed`). ' +
+            'One attempt, at once. If it fails, the delivery is failed again. A second call before that is rejected (`delivery_not_failed`). ' +
             'At most 5 requests an hour.',
           answers: {
             202: {

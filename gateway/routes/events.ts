@@ -1,4 +1,4 @@
-// The audit trail: the tenant's log, hash-chained.
+// The audit trail: the tenant's hash-chained log.
 import { Type } from 'typebox';
 import { object, pageLimit, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
@@ -25,7 +25,7 @@ export const exampleEvent = {
 
 const query = object({
   after_sequence: Type.Optional(
-    whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only events after this place.', example: 30 }),
+    whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only events after this sequence.', example: 30 }),
   ),
   limit: pageLimit,
 });
@@ -43,8 +43,8 @@ export function eventRoutes(app: App, { ledger }: Services): void {
           tag: 'Events',
           summary: 'Read the audit trail',
           description: [
-            `Oldest first, without gaps. Each event names the hash of the one before; the first names 64 zeros. ${shortPages} The next page begins after the last event’s \`sequence\`.`,
-            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` the account’s record and its `template` (null: made by hand), of `account.updated` the record and the names of the fields that have changed (`changes`).',
+            `Oldest first, without gaps. Each event has the hash of the previous one; the first has 64 zeros. ${shortPages} The next page begins after the last event’s \`sequence\`.`,
+            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` the account and its `template` (null: created singly); of `account.updated` the account and the names of the changed fields (`changes`).',
           ].join('\n\n'),
           answers: {
             200: {

@@ -1,4 +1,4 @@
-// The API keys of a tenant.
+// Routes of a tenant's API keys.
 import { Type } from 'typebox';
 import type { ApiKey } from '../../proto/gen/identity/v1/identity_pb.js';
 import { scopes } from '../auth.ts';
@@ -21,7 +21,7 @@ const exampleKey = {
 };
 const exampleText = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs0bx9Qd';
 const withText = {
-  allOf: [ref('ApiKey'), record({ key: { type: 'string', description: 'The key itself, shown this once.' } })],
+  allOf: [ref('ApiKey'), record({ key: { type: 'string', description: 'The key itself, shown only once.' } })],
 };
 
 const newKey = object({
@@ -31,7 +31,7 @@ const newKey = object({
     minItems: 1,
     maxItems: 100,
     items: oneOf(scopes),
-    description: 'Repeated scopes are folded. `reports:read` opens nothing yet.',
+    description: 'Repeated scopes count once. `reports:read` has no routes yet.',
     example: ['transactions:write', 'balances:read'],
   }),
   description: optional(description),
@@ -40,13 +40,13 @@ const newKey = object({
       type: 'string',
       format: 'date-time',
       'x-future': true,
-      description: 'In the future; never, if left out.',
+      description: 'In the future; never by default.',
       example: '2031-01-31T00:00:00Z',
     }),
   ),
 });
 
-function shownOnce(key: ApiKey | undefined, text: string): Record<string, unknown> {
+function keyWithText(key: ApiKey | undefined, text: string): Record<string, unknown> {
   if (!key) throw new Error('identity answered without a key');
   return { ...keyRecord(key), key: text };
 }
@@ -63,7 +63,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           id: 'createApiKey',
           tag: 'API keys',
           summary: 'Create an API key',
-          description: 'For owners of the tenant. A second call makes a second key.',
+          description: 'For owners of the tenant. A second call creates a second key.',
           bodies: { payments: { name: 'Payments service', scopes: ['transactions:write', 'balances:read'] } },
           answers: {
             201: {
@@ -90,7 +90,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
         callOptions(request, 5_000),
       );
       reply.code(201);
-      return { success: true, data: { api_key: shownOnce(apiKey, key) }, message: 'API key created; it is shown only now' };
+      return { success: true, data: { api_key: keyWithText(apiKey, key) }, message: 'API key created; it is shown only now' };
     },
   );
 
@@ -104,7 +104,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           id: 'listApiKeys',
           tag: 'API keys',
           summary: 'List API keys',
-          description: 'Newest first, expired and revoked ones too.',
+          description: 'Newest first, including expired and revoked keys.',
           answers: {
             200: {
               description: 'A page of keys, without their texts',
@@ -133,7 +133,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           id: 'revokeApiKey',
           tag: 'API keys',
           summary: 'Revoke an API key',
-          description: 'For owners of the tenant. It stops everywhere within 5 seconds; a second call is answered the same.',
+          description: 'For owners of the tenant. The key stops working everywhere within 5 seconds. A second call is answered the same.',
           answers: {
             200: {
               description: 'Revoked',
@@ -170,8 +170,8 @@ export function keyRoutes(app: App, { identity }: Services): void {
           tag: 'API keys',
           summary: 'Replace an API key',
           description: [
-            'For owners of the tenant. Makes a key with the same name, scopes, description and expiry; the old one expires after the overlap, if not before, and is revoked where there is none.',
-            'A key that has ended is not found. A second call makes one more, and does not lengthen the old one’s life.',
+            'For owners of the tenant. Creates a key with the same name, scopes, description and expiry. The old one expires after the overlap, if not before; without an overlap it is revoked.',
+            'An expired or revoked key is not found. A second call creates another key and does not extend the old one.',
           ].join(' '),
           bodies: { hour: { overlap_seconds: 3600 }, day: {} },
           bodyOptional: true,
@@ -198,7 +198,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
       const { apiKey, key, previous } = await identity.rotateApiKey(given, callOptions(request, 5_000));
       if (!previous) throw new Error('identity answered without the old key');
       reply.code(201);
-      const data = { api_key: shownOnce(apiKey, key), previous: keyRecord(previous) };
+      const data = { api_key: keyWithText(apiKey, key), previous: keyRecord(previous) };
       return { success: true, data, message: 'API key replaced; the new one is shown only now' };
     },
   );

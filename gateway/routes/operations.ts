@@ -1,4 +1,4 @@
-// What operators and verifiers ask: health, readiness, figures, the keys that verify tokens.
+// Operations routes: health, readiness, metrics, and the public keys of tokens.
 import type { Registry } from 'prom-client';
 import { metricsText, readinessBody, type Readiness } from '../../services/platform/health.ts';
 import type { Answer } from '../openapi.ts';
@@ -22,7 +22,7 @@ const unready: Answer = {
   unwrappedType: 'application/json',
 };
 
-/** What these routes tell of. */
+/** What these routes report. */
 export interface Operations {
   readiness: () => Promise<Readiness>;
   metrics: Registry;
@@ -31,7 +31,7 @@ export interface Operations {
 
 /** `/healthz`, `/readyz`, `/metrics`, `/.well-known/jwks.json`. */
 export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: Operations): void {
-  const figures = metricsText(metrics);
+  const readMetrics = metricsText(metrics);
   app.get(
     '/healthz',
     {
@@ -39,10 +39,10 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
         doc: {
           id: 'getHealth',
           tag: 'Operations',
-          summary: 'Whether the process lives',
+          summary: 'Check whether the process runs',
           answers: {
             200: {
-              description: 'It does',
+              description: 'It runs',
               schema: record({ status: { type: 'string', const: 'ok' } }),
               example: { status: 'ok' },
               unwrappedType: 'application/json',
@@ -61,10 +61,10 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
         doc: {
           id: 'getReadiness',
           tag: 'Operations',
-          summary: 'Whether postings can be answered',
+          summary: 'Check whether postings can be answered',
           answers: {
             200: {
-              description: 'They can; `degraded`: something else cannot',
+              description: 'They can; `degraded`: another dependency is not available',
               ...readiness,
               example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok' } },
               unwrappedType: 'application/json',
@@ -89,10 +89,10 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
         doc: {
           id: 'getMetrics',
           tag: 'Operations',
-          summary: 'Figures for Prometheus',
+          summary: 'Metrics for Prometheus',
           answers: {
             200: {
-              description: 'Figures',
+              description: 'Metrics',
               schema: { type: 'string' },
               example: 'http_requests_in_flight 1\n',
               unwrappedType: 'text/plain',
@@ -104,7 +104,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
     },
     async (_request, reply) => {
       reply.header('content-type', metrics.contentType);
-      return figures();
+      return readMetrics();
     },
   );
 

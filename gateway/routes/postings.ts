@@ -1,4 +1,4 @@
-// Postings: what moves money. The hot path of the house, so the answers are written as text.
+// Postings and reversals. The hot path, so answers are written as text.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -21,24 +21,24 @@ import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { envelope, transactionJson } from '../mapping.ts';
 
-const about = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
+const common = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
 const line = { account_code: accountCode, amount, side, currency };
 
-const single = object({ ...about, ...line, metadata: optional(metadata) });
+const single = object({ ...common, ...line, metadata: optional(metadata) });
 
 const double = object({
-  ...about,
+  ...common,
   entries: Type.Unsafe<Static<ReturnType<typeof object<typeof line>>>[]>({
     type: 'array',
     minItems: 2,
     maxItems: 200,
     items: object(line),
-    description: 'Debits and credits must be equal in each currency; an account may appear more than once.',
+    description: 'Debits and credits must be equal in each currency. An account may appear more than once.',
   }),
   metadata: optional(metadata),
 });
 
-const reversal = object({ idempotency_key: about.idempotency_key, description: about.description });
+const reversal = object({ idempotency_key: common.idempotency_key, description: common.description });
 
 /** A transaction as an example. */
 export const exampleTransaction = {
@@ -78,7 +78,7 @@ export const exampleTransaction = {
   reversed_by: null,
 };
 
-/** What is answered that is one transaction. */
+/** The answer of routes that return one transaction. */
 export const oneTransaction = { name: 'TransactionResponse', schema: record({ transaction: ref('Transaction') }) };
 
 function answers(example: object): Record<number, Answer> {
@@ -89,18 +89,18 @@ function answers(example: object): Record<number, Answer> {
   };
 }
 
-// What a second call does; `same`: what makes it one, `keyless`: without a key.
-function repeated(same: string, keyless: string): string {
+// Documents what a second call does. `same`: what makes it the same request.
+function idempotencyDoc(same: string, withoutKey: string): string {
   return [
-    'The same request under the same key is answered 200 with the transaction as it stands now; another one under it is refused (`idempotency_key_reused`).',
-    `The same is what has the same ${same}. The key is the tenant’s, whichever API key sends it.`,
-    'A refused request does not use up its key. After a 503, or no answer within ten seconds, send the same again under the same key: who waits less, and is refused then, looks ten seconds later by `idempotency_key` whether the first request was posted after all.',
-    `Without a key ${keyless}`,
+    'The same request with the same key is answered 200 with the transaction as it is now. Another request with that key is rejected (`idempotency_key_reused`).',
+    `Requests are the same if they have the same ${same}. Keys are per tenant, whichever API key sends them.`,
+    'A rejected request does not use up its key. After a 503, or without an answer within 10 seconds, send the same request again with the same key. If you retry earlier and are rejected, check 10 seconds later by `idempotency_key` whether the first request has posted.',
+    `Without a key ${withoutKey}`,
   ].join(' ');
 }
-const postedTwice = repeated(
-  'kind, description, reference and metadata and the same entries in the same order, however amounts and metadata are spelt',
-  'a second call posts a second time: after a lost answer look first whether it was posted.',
+const postingIdempotency = idempotencyDoc(
+  'kind, description, reference and metadata, and the same entries in the same order, however amounts and metadata are written',
+  'a second call posts a second time: after a lost answer, check first whether it has posted.',
 );
 
 const exampleBody = { idempotency_key: 'deposit-42', description: 'Deposit by card', reference: 'INV-1001', metadata: { order: 42 } };
@@ -110,12 +110,12 @@ const exampleLines = [
   { account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' },
 ];
 
-// Of accounts that have taken such entries before.
-const standingRefusals = ['insufficient_funds', 'account_closed', 'balance_overflow', 'idempotency_key_reused'] as const;
-const postingRefusals = ['account_not_found', 'account_is_group', 'currency_not_allowed', ...standingRefusals] as const;
+// Errors that a reversal may meet too.
+const entryErrors = ['insufficient_funds', 'account_closed', 'balance_overflow', 'idempotency_key_reused'] as const;
+const postingErrors = ['account_not_found', 'account_is_group', 'currency_not_allowed', ...entryErrors] as const;
 
-// Of several entries the first that can't be posted.
-const blames = Object.fromEntries(postingRefusals.slice(0, -1).map((code) => [code, { field: 'entries[0].account_code' }]));
+// For several entries the error names the first that can't be posted.
+const entryFields = Object.fromEntries(postingErrors.slice(0, -1).map((code) => [code, { field: 'entries[0].account_code' }]));
 
 function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean }): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
@@ -130,7 +130,7 @@ type Reversal = MessageInitShape<typeof ReverseTransactionRequestSchema>;
 /** How long a reversal may take in all. */
 const reversalMs = 5_000;
 
-// Literals: made by `create`, field by field, a posting's messages cost eight times as much.
+// Literals, because protobuf's `create` costs eight times as much.
 function posting(request: FastifyRequest, body: Body, entries: Static<typeof double>['entries']): Posting {
   const { actor, requestId, traceparent } = auditContext(request);
   const made: Posting = {
@@ -170,7 +170,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'postSingle',
           tag: 'Transactions',
           summary: 'Post a single entry',
-          description: `A counter-line on the suspense account of the currency balances it, which the first one makes where no template has. ${postedTwice}`,
+          description: `A counter-entry on the suspense account of the currency balances it; that account is created on first use. ${postingIdempotency}`,
           idempotent: true,
           bodies: { credit: { ...exampleSingle, account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' } },
           answers: answers({
@@ -182,7 +182,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
               { ...exampleTransaction.entries[1], account_code: 'SUSPENSE-USD', side: 'debit', balance_after: '-100.00', counter: true },
             ],
           }),
-          errors: [...postingRefusals, 'account_is_system'],
+          errors: [...postingErrors, 'account_is_system'],
         },
       },
     },
@@ -203,12 +203,12 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'postDouble',
           tag: 'Transactions',
           summary: 'Post a balanced transaction',
-          description: postedTwice,
+          description: postingIdempotency,
           idempotent: true,
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
-          errors: [...postingRefusals, 'unbalanced'],
-          errorFields: blames,
+          errors: [...postingErrors, 'unbalanced'],
+          errorFields: entryFields,
         },
       },
     },
@@ -229,7 +229,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           id: 'reverseTransaction',
           tag: 'Transactions',
           summary: 'Reverse a transaction',
-          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). Always in full: \`amount\`, \`entries\`, \`reference\` and \`metadata\` mean nothing here, and what is refunded in part is a double entry of its own. A refusal blames the entries of the reversal, which stand in the order of the original's. ${repeated('transaction and description', 'a second call is refused, too: \`reversed_by\` of the transaction names the reversal.')}`,
+          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). It is always in full: post a partial refund as a double entry. Errors name the entries of the reversal, in the order of the original. ${idempotencyDoc('transaction and description', 'a second call is rejected too: \`reversed_by\` of the transaction names the reversal.')}`,
           idempotent: true,
           bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
           bodyOptional: true,
@@ -247,8 +247,8 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             })),
             reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
           }),
-          errors: ['transaction_not_found', 'already_reversed', ...standingRefusals],
-          errorFields: blames,
+          errors: ['transaction_not_found', 'already_reversed', ...entryErrors],
+          errorFields: entryFields,
         },
       },
     },
@@ -269,9 +269,8 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
 }
 
 /**
- * Reverses, again and again while it is open whether it was done, for as long as the first call may still be posted: whoever were told of it
- * sooner, and asked once more under his key, could be refused and find the reversal posted afterwards. The same id again posts once, and is no
- * replay to the client.
+ * Reverses, and repeats the call while its outcome is unknown and the first one may still post: a client that got the error sooner could be
+ * rejected when it retries, and find the reversal posted later. The same id posts once, and the client sees no replay.
  */
 async function reverse(ledger: Services['ledger'], given: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
   const until = performance.now() + reversalMs;

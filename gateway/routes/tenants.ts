@@ -1,4 +1,4 @@
-// The tenants of a user.
+// Routes of a user's tenants.
 import { businessType, description, name, object, optional, paging, slug } from '../fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
@@ -29,7 +29,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           tag: 'Tenants',
           summary: 'Create a tenant',
           description:
-            'The caller becomes its owner. A second call with the same slug is refused (`slug_taken`). There is no test mode: whoever wants to try things makes a tenant for that.',
+            'The caller becomes its owner. A second call with the same slug is rejected (`slug_taken`). There is no test mode: create a tenant for tests.',
           bodies: { wallet: { name: 'Acme Payments', slug: 'acme', business_type: 'wallet' } },
           answers: {
             201: {

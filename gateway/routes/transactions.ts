@@ -1,4 +1,4 @@
-// Reading transactions.
+// Routes that read transactions.
 import { Type } from 'typebox';
 import { accountCode, currency, object, paging, period, shortPages } from '../fields.ts';
 import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
@@ -11,10 +11,10 @@ import { exampleTransaction, oneTransaction } from './postings.ts';
 const filters = object({
   account_code: Type.Optional({
     ...accountCode,
-    description: 'Case-sensitive. Those of a code that there is not, and of a group, are none.',
+    description: 'Case-sensitive. An unknown code or a group matches nothing.',
   } as typeof accountCode),
   currency: Type.Optional(currency),
-  // Empty as well: whoever looks for what he has lost the name of must not be answered others.
+  // An empty value is a filter too: a client that lost its reference must not get the transactions of others.
   reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001', 'x-empty': true })),
   idempotency_key: Type.Optional(
     Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: 255, example: 'deposit-42', 'x-empty': true }),
@@ -35,7 +35,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           id: 'listTransactions',
           tag: 'Transactions',
           summary: 'List transactions',
-          description: `Newest first. ${shortPages} Where few of many transactions of a reference are in the account or currency, it may hold none.`,
+          description: `Newest first. ${shortPages} A page may be empty if few of many transactions of a reference match the account or currency.`,
           answers: {
             200: {
               description: 'A page of transactions',

@@ -1,4 +1,4 @@
-// Registration, sessions, and the user himself.
+// Routes of registration, sessions and the current user.
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { email, name, object, secret } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
@@ -25,12 +25,12 @@ const session = {
   schema: record({
     token: { type: 'string', description: 'JWT, valid for one hour: `Authorization: Bearer <token>`.' },
     expires_at: { type: 'string', format: 'date-time' },
-    refresh_token: { type: 'string', description: 'Good for one use within 30 days.' },
+    refresh_token: { type: 'string', description: 'Valid once, within 30 days.' },
     user: ref('User'),
   }),
 };
 
-const refreshToken = secret(1, 512, { description: 'Of the last login or refresh.', example: exampleSession.refresh_token });
+const refreshToken = secret(1, 512, { description: 'From the last login or refresh.', example: exampleSession.refresh_token });
 
 function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
   if (!given || !user) throw new Error('identity answered without a session');
@@ -63,7 +63,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Register',
           description:
-            'A second call with this email, in whatever case, is refused (`email_taken`). Passwords are compared in Unicode’s form NFC.',
+            'A second call with this email, in any case, is rejected (`email_taken`). Passwords are compared in Unicode form NFC.',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery', first_name: 'Ada', last_name: 'Lovelace' } },
           answers: {
             201: {
@@ -105,7 +105,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Log in',
           description:
-            'Wrong password and unknown email answer the same. Ten failures in 15 minutes per account and address, 100 per address; only failures count. Each login is a session of its own.',
+            'Wrong password and unknown email answer the same. The limits are 10 failures in 15 minutes per account and address, and 100 per address; only failures count. Each login starts its own session.',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery' } },
           answers: {
             200: {
@@ -140,7 +140,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           id: 'refresh',
           tag: 'Users',
           summary: 'Renew a session',
-          description: 'Spends the refresh token and answers a new one. A token that was spent before ends all sessions of its login.',
+          description: 'Uses up the refresh token and returns a new one. A token that was already used ends all sessions of its login.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
           answers: {
             200: { description: 'Renewed', ...session, example: { ...exampleSession, user: exampleUser }, message: 'Session renewed' },
@@ -167,7 +167,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Log out',
           description:
-            'Ends the session; its access token lives out its hour. A second call, or one with an unknown token, is answered the same.',
+            'Ends the session; its access token stays valid for its hour. A second call, or an unknown token, is answered the same.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
           answers: { 200: { description: 'Logged out', schema: { type: 'object' }, example: {}, message: 'Logged out' } },
         },
@@ -188,7 +188,7 @@ export function userRoutes(app: App, { identity }: Services): void {
         doc: {
           id: 'getUser',
           tag: 'Users',
-          summary: 'Who I am',
+          summary: 'Read the current user',
           answers: { 200: { description: 'The user of the token', schema: record({ user: ref('User') }), example: { user: exampleUser } } },
         },
       },

@@ -1,4 +1,4 @@
-// The webhook of a tenant: made, replaced, read, changed, deleted; its secret made anew.
+// Routes of a tenant's webhook configuration and secret.
 import { ConnectError } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
@@ -17,7 +17,7 @@ const tag = 'Webhooks';
 
 const url = patterned('url', '^[A-Za-z][A-Za-z0-9+.-]*://[^/\\s\\\\\\x00-\\x1f\\x7f-\\x9f][^\\s\\\\\\x00-\\x1f\\x7f-\\x9f]*$', {
   maxLength: 2048,
-  description: 'An https address that is not private, loopback, link-local or otherwise special, nor a name that leads to one.',
+  description: 'An https address. It must not be, or resolve to, a private, loopback, link-local or otherwise special address.',
   example: 'https://example.com/hooks/ledger',
 });
 const events = Type.Unsafe<string[]>({
@@ -25,11 +25,11 @@ const events = Type.Unsafe<string[]>({
   minItems: 1,
   maxItems: 100,
   items: oneOf(webhookEvents),
-  description: 'What is delivered; repeated types are folded.',
+  description: 'Event types to deliver. Repeated types count once.',
   example: ['transaction.posted', 'balance.updated'],
 });
 const ownSecret = printableSecret(16, 255, {
-  description: '16 to 255 printable characters. It takes over at once, without an overlap.',
+  description: '16 to 255 printable characters. Replaces the old secret at once, without an overlap.',
   example: 'an-own-secret-of-32-characters-x',
 });
 const enabled = optional(flag);
@@ -43,11 +43,11 @@ const configuration = object({
 const change = object({ url: optional(url), events: optional(events), secret: optional(ownSecret), enabled });
 const rotation = object({
   overlap_seconds: optional(
-    whole(0, 2_592_000, { default: 86_400, description: 'How long deliveries are signed with the old secret, too.', example: 3600 }),
+    whole(0, 2_592_000, { default: 86_400, description: 'How long deliveries are also signed with the old secret.', example: 3600 }),
   ),
 });
 
-/** A webhook as examples show it. */
+/** A webhook as an example. */
 export const exampleWebhook = {
   url: 'https://example.com/hooks/ledger',
   events: ['transaction.posted', 'balance.updated'],
@@ -66,23 +66,23 @@ function configRecord(webhook: Webhook | undefined): Record<string, unknown> {
 }
 
 /**
- * Throws what is wrong with a configuration that does not fit its schema. What the notifier, which alone knows where deliveries may go, has against
- * its address is part of that; where it can't be asked, the rest is told.
+ * Throws the validation error of a configuration, if there is one, together with the notifier's error of its URL: only the notifier knows
+ * which targets are allowed. Where the notifier can't be reached, only the former.
  */
-async function refuseUnfit(request: FastifyRequest, notifier: Services['notifier']): Promise<void> {
-  const unfit = request.validationError;
-  if (!unfit) return;
+async function throwIfInvalid(request: FastifyRequest, notifier: Services['notifier']): Promise<void> {
+  const invalid = request.validationError;
+  if (!invalid) return;
   const { url: target } = (request.body ?? {}) as { url?: unknown };
-  const found = unfit instanceof ApiError ? (unfit.errors ?? []) : [];
+  const found = invalid instanceof ApiError ? (invalid.errors ?? []) : [];
   const [first] = found;
-  // It comes first in the schema, so that it would be the first to be told.
-  if (first === undefined || first.field === 'url' || typeof target !== 'string' || target === '') throw unfit;
-  const refused = await notifier.checkUrl({ url: target }, callOptions(request, 1_500)).then(
+  // The URL is the first field of the schema, so that its error would be the first.
+  if (first === undefined || first.field === 'url' || typeof target !== 'string' || target === '') throw invalid;
+  const rejected = await notifier.checkUrl({ url: target }, callOptions(request, 1_500)).then(
     () => null,
     (error: unknown) => (error instanceof ConnectError ? apiErrorOf(error, request.body) : null),
   );
-  const [wrong] = refused?.errors ?? [];
-  throw wrong ? validationError([wrong, ...found.slice(0, maxErrors - 1)]) : unfit;
+  const [wrong] = rejected?.errors ?? [];
+  throw wrong ? validationError([wrong, ...found.slice(0, maxErrors - 1)]) : invalid;
 }
 
 /** `/webhooks` where it is about the configuration. */
@@ -99,7 +99,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
           tag,
           summary: 'Configure the webhook',
           description:
-            'A tenant has one. Configuring again replaces `url`, `events` and `enabled` (true, if left out); the secret stays unless a new one is sent. ' +
+            'A tenant has one webhook. Another call replaces `url`, `events` and `enabled` (default true); the secret stays unless a new one is sent. ' +
             'At most 10 requests a minute.',
           bodies: {
             usual: { url: exampleWebhook.url, events: exampleWebhook.events },
@@ -126,7 +126,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
       },
     },
     async (request, reply) => {
-      await refuseUnfit(request, notifier);
+      await throwIfInvalid(request, notifier);
       const { caller, body } = request;
       const given = {
         tenantId: caller.tenantId,
@@ -177,10 +177,10 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
         doc: {
           id: 'rotateWebhookSecret',
           tag,
-          summary: 'Make a new secret',
+          summary: 'Rotate the secret',
           description: [
-            'In the overlap `webhook-signature` carries signatures of both secrets, `X-Webhook-Signature` that of the new one.',
-            'A second call makes another one: the overlap is then with the secret before it, and older ones end.',
+            'During the overlap `webhook-signature` has signatures of both secrets, `X-Webhook-Signature` that of the new one.',
+            'A second call makes another secret: the overlap is then with the previous one, and older ones end.',
           ].join(' '),
           bodies: { hour: { overlap_seconds: 3600 }, day: {} },
           bodyOptional: true,
@@ -204,7 +204,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
     },
   );
 
-  // The configuration is changed and deleted where it is made, and where it is read.
+  // Both paths: where the configuration is created, and where it is read.
   changeRoutes(app, notifier, '/v1/tenants/:slug/webhooks/config', { update: 'updateWebhook', remove: 'deleteWebhook' });
   changeRoutes(app, notifier, '/v1/tenants/:slug/webhooks', { update: 'updateWebhooks', remove: 'deleteWebhooks' });
 }
@@ -221,7 +221,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
           id: ids.update,
           tag,
           summary: 'Change the configuration',
-          description: 'Fields that are left out, or null, stay. `/webhooks` and `/webhooks/config` take the same.',
+          description: 'Absent or null fields stay as they are. `/webhooks` and `/webhooks/config` are equivalent.',
           bodies: { off: { enabled: false }, moved: { url: 'https://example.com/hooks/new' } },
           bodyOptional: true,
           answers: {
@@ -237,7 +237,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
       },
     },
     async (request) => {
-      await refuseUnfit(request, notifier);
+      await throwIfInvalid(request, notifier);
       const { caller, body } = request;
       const given = {
         tenantId: caller.tenantId,
@@ -262,8 +262,8 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
           tag,
           summary: 'Delete the configuration',
           description: [
-            'What is pending fails without being sent. A second call is refused (`webhook_not_configured`).',
-            '`/webhooks` and `/webhooks/config` take the same.',
+            'Pending deliveries fail without being sent. A second call is rejected (`webhook_not_configured`).',
+            '`/webhooks` and `/webhooks/config` are equivalent.',
           ].join(' '),
           answers: {
             200: {

@@ -1,4 +1,4 @@
-// The trace context that travels beside a change, https://www.w3.org/TR/trace-context/.
+// The trace context that travels with a change, https://www.w3.org/TR/trace-context/.
 
 const form = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
@@ -14,7 +14,7 @@ export function traceparentOf(text: string | string[] | null | undefined): strin
 }
 
 /**
- * The trace that an event begins whose caller sent none: made from the event's UUID and hash, so the same however often it is told. Its flag
+ * The trace of an event whose caller sent none: made from the event's UUID and hash, so the same however often it is published. Its flag
  * says that nobody has recorded it.
  */
 export function ownTraceparent(uuid: string, hash: Buffer): string {

@@ -102,7 +102,6 @@ function reworded(body: Body, form: number): Body {
     ...(entries && { entries: entries.map((each: Line) => ({ ...each, amount: longest(amount(each.amount), each.amount) })) }),
     ...('amount' in rest && { amount: longest(amount(rest['amount']), rest['amount']) }),
     ...(metadata !== undefined && { metadata: backwards }),
-    nonsense: 1,
   };
   if (form === 2 && again['description'] == null) again['description'] = '';
   if (form === 3) for (const name of ['description', 'reference', 'metadata']) again[name] ??= null;
