@@ -233,7 +233,7 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
   });
 
   test('let a process end by itself', () => {
-    const grace = Number(/graceSeconds = ([0-9]+)/.exec(text('services/platform/lifetime.ts'))?.[1]);
+    const grace = Number(/stopTimeoutSeconds = ([0-9]+)/.exec(text('services/platform/lifetime.ts'))?.[1]);
     for (const { spec } of all('Deployment').map((each) => each['spec'].template)) {
       const { seconds } = spec.containers[0].lifecycle.preStop.sleep;
       expect(spec.terminationGracePeriodSeconds - Number(seconds)).toBeGreaterThan(grace);

@@ -96,8 +96,9 @@ export class Relay {
     gauge('ledger_relay_lag_events', 'Events of the logs that are not published', ({ events }) => events);
     gauge('ledger_relay_lag_seconds', 'Age of the oldest event that is not published', ({ seconds }) => seconds);
     if (!sink) return;
-    // Two loops, so that one reads while the other waits for the sink; a third for isolated tenants, so that a slow one keeps no other waiting.
-    this.loops.push(this.run(sink, false), this.run(sink, false), this.run(sink, true), this.poll(sink), this.publishDeadLetters(sink));
+    // Two loops for shared batches: one reads while the other waits for the sink. Several for isolated tenants, which may each wait long.
+    for (const isolated of [false, false, true, true, true, true]) this.loops.push(this.run(sink, isolated));
+    this.loops.push(this.poll(sink), this.publishDeadLetters(sink));
   }
 
   /** Publishes the tenant's (UUID) events soon. To be called after a commit to its log. */
