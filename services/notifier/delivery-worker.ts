@@ -174,10 +174,10 @@ export class DeliveryWorker {
     return found;
   }
 
-  /** A tenant gets at most a quarter of what is free, so that many endpoints that hang leave something for others. */
+  /** A cycle takes at most half of what is free and a tenant a quarter, so that many endpoints that hang leave something for others. */
   private limits(): Pick<LeaseLimits, 'free' | 'perTenant'> {
     const free = this.options.concurrency - this.inFlight;
-    return { free, perTenant: Math.min(this.options.endpointConcurrency, Math.max(1, Math.floor(free / 4))) };
+    return { free: Math.ceil(free / 2), perTenant: Math.min(this.options.endpointConcurrency, Math.max(1, Math.floor(free / 4))) };
   }
 
   /**
