@@ -13,7 +13,7 @@ import { toId, toUuid } from '../../platform/ids.ts';
 import { openPool } from '../../platform/postgres.ts';
 import { withBalanceEvents } from '../../platform/balance-events.ts';
 import { grpcPublisher } from './grpc-publisher.ts';
-import { redrive } from './dead-letters.ts';
+import { changeDeadLetters } from './dead-letters.ts';
 import { Relay } from './relay.ts';
 import type { Writer } from '../writer.ts';
 
@@ -150,7 +150,7 @@ test('discarded dead letters are not published, those of another tenant stay', a
   const { stdout } = spawnSync(process.execPath, args, { cwd: root, env, encoding: 'utf8' });
   expect(stdout).toMatch(/^(tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n){2}2 dead letters discarded\n$/);
   failing = null;
-  await redrive(database.owner, undefined, () => undefined);
+  await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
   await until(async () => (await deadLetters())[0]?.published_at);
   expect(await deadLetters()).toHaveLength(1);
   expect(first(sick)).toEqual(idsOf((await database.eventsOf(sick)).filter((event) => !isPoisoned(event))));
@@ -164,7 +164,7 @@ test('a redriven dead letter that the notifier can’t take keeps no other waiti
   const [stuck, ...others] = (await database.eventsOf(tenant)).filter(isPoisoned);
   failing = Code.Internal;
   isFatal = ({ id }) => id === stuck?.id;
-  await redrive(database.owner, undefined, () => undefined);
+  await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
   const waiting = async () => (await deadLetters()).filter(({ published_at }) => published_at === null);
   await until(async () => (await waiting()).length === 1);
   expect(await waiting()).toMatchObject([{ event_id: toUuid('evt', stuck?.id ?? '') }]);

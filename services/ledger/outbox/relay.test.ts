@@ -29,7 +29,7 @@ import { traceparentOf } from '../../platform/trace.ts';
 import { claim } from './relay-claims.ts';
 import type { EventSink } from './event-sink.ts';
 import { kafkaPublisher } from './kafka-publisher.ts';
-import { redrive } from './dead-letters.ts';
+import { changeDeadLetters } from './dead-letters.ts';
 import { Relay } from './relay.ts';
 import type { Writer } from '../writer.ts';
 
@@ -198,7 +198,8 @@ describeWithKafka('the relay over Kafka', () => {
     await until(async () => {
       const { rows } = await database.owner.query('select published_at, refusals from relay_dead_letters');
       // The broker may apply the old limit for a while.
-      if (rows[0].published_at === null && rows[0].refusals > 1) await redrive(database.owner, undefined, () => undefined);
+      if (rows[0].published_at === null && rows[0].refusals > 1)
+        await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
       return rows[0].published_at;
     });
     expect(firstOf(await messagesOf(brokers, topic), large)).toEqual([...others, place(rejected)]);
