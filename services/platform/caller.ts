@@ -2,7 +2,16 @@
 import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
-import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions, type StatusObject } from '@grpc/grpc-js';
+import {
+  Client,
+  Metadata,
+  connectivityState,
+  credentials,
+  status,
+  type ChannelOptions,
+  type ServiceError,
+  type StatusObject,
+} from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, channelTo, type Resolve } from './addresses.ts';
 import type { RefusalInfo } from './errors.ts';
@@ -53,12 +62,13 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
   // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were asked for before.
   metadata.set('priority', 'u=3, i');
 
+  const own = (header: Parameters<Transport['unary']>[3]) =>
+    header ? withHeaders(metadata, new Headers(header as ConstructorParameters<typeof Headers>[0])) : metadata;
   const transport = (client: Client, state = { avoidedUntil: 0 }): Transport => ({
     async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
       const request = create(method.input, input);
       const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-      const own = header ? withHeaders(metadata, new Headers(header as ConstructorParameters<typeof Headers>[0])) : metadata;
-      const call = { message: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), metadata: own, timeoutMs, signal };
+      const call = { message: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), metadata: own(header), timeoutMs, signal };
       try {
         const message = await ask(client, method, call);
         return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
@@ -68,8 +78,12 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
         throw error;
       }
     },
-    stream() {
-      throw new ConnectError('streams are not supported', Code.Unimplemented);
+    async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      if (method.methodKind !== 'server_streaming') throw new ConnectError('only answers are streamed', Code.Unimplemented);
+      const request = await input[Symbol.asyncIterator]().next();
+      const bytes = toBinary(method.input as DescMessage, create(method.input, request.done ? undefined : request.value));
+      const message = listen(client, method, { message: Buffer.from(bytes), metadata: own(header), timeoutMs, signal });
+      return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
     },
   });
 
@@ -187,7 +201,35 @@ function ask<Output extends DescMessage>(
   });
 }
 
-function asConnectError({ code, details, metadata }: StatusObject): ConnectError {
+/** The messages of an answer, read as fast as they are taken; the call is canceled where that ends early. Throws ConnectErrors. */
+async function* listen<Output extends DescMessage>(
+  client: Client,
+  { parent, name, output }: DescMethod & { output: Output },
+  { message, metadata, timeoutMs, signal }: Question,
+): AsyncGenerator<MessageShape<Output>> {
+  if (signal?.aborted) throw new ConnectError('the caller has canceled', Code.Canceled);
+  const options = { deadline: Date.now() + timeoutMs };
+  const call = client.makeServerStreamRequest(
+    `/${parent.typeName}/${name}`,
+    (bytes: Buffer) => bytes,
+    (bytes) => fromBinary(output, bytes),
+    message,
+    metadata,
+    options,
+  );
+  const cancel = () => call.cancel();
+  signal?.addEventListener('abort', cancel);
+  try {
+    for await (const answer of call) yield answer as MessageShape<Output>;
+  } catch (error) {
+    throw asConnectError(error as ServiceError);
+  } finally {
+    signal?.removeEventListener('abort', cancel);
+    call.cancel();
+  }
+}
+
+function asConnectError({ code, details, metadata }: Pick<StatusObject, 'code' | 'details' | 'metadata'>): ConnectError {
   const [bytes] = metadata.get('grpc-status-details-bin') as Buffer[];
   const trailers: Record<string, string> = bytes
     ? { 'grpc-status-details-bin': bytes.toString('base64') }

@@ -53,12 +53,14 @@ export const chartMoves: Record<string, Move> = {
     const before = ledger.log.length;
     const code = run.code(tenant, step['account']);
     const account = ledger.accounts.get(code);
+    const groups = [...ledger.accounts.values()].filter((each) => each.is_group).map((each) => each.account_code);
     const wanted: Record<string, Body> = {
       name: { name: run.next('Name ') },
       description: { description: run.next('Words ') },
       metadata: { metadata: { n: run.next('m') } },
       allow: { allow_negative: true },
       deny: { allow_negative: false },
+      move: { parent_code: groups[step['account'].at % Math.max(1, groups.length)] ?? 'NO-SUCH' },
       close: { status: 'closed' },
       open: { status: 'active' },
       nothing: {},

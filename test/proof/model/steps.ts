@@ -78,6 +78,7 @@ const kinds: Record<string, [weight: number, own: Own]> = {
         'metadata',
         'allow',
         'deny',
+        'move',
         'close',
         'close',
         'close',
