@@ -331,8 +331,8 @@ export const documentInfo = {
       description: [
         'Signed notifications. A delivery is a `POST` of a `WebhookEvent` with `X-Webhook-Signature: sha256=<hex>`, the HMAC-SHA256 of the body',
         'keyed with the UTF-8 bytes of the whole secret; `X-Webhook-Id` (the event’s), `X-Webhook-Event` (its type), `X-Webhook-Delivery` and',
-        '`X-Webhook-Attempt`; and `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks. It is delivered by an answer of',
-        '200 to 299 within 30 seconds. Otherwise it is repeated after 1 and 2 more minutes, then it has failed. Redirects are not followed.',
+        '`X-Webhook-Attempt`; `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks; and the webhook’s own `headers`.',
+        'It is delivered by an answer of 200 to 299 within 30 seconds. Otherwise it is repeated after 1 and 2 more minutes, then it has failed. Redirects are not followed.',
         'Deliveries may arrive twice and out of order: detect repetitions by `id`, sort by `data.sequence`, which a transaction shares with its `balance.updated`.',
         'After a longer outage read the list of events, which has the same ids. It has no `balance.updated`: its `balance` is the last `balance_after` of the account in a transaction’s `lines`.',
       ].join(' '),

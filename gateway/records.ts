@@ -61,6 +61,10 @@ const webhook = {
     description:
       'false: new events are never delivered, pending deliveries fail, and manual retries are rejected (`webhook_disabled`); test deliveries are still sent. Judged when an event is processed, shortly after its request.',
   },
+  headers: {
+    ...list(record({ name: string, value: { ...maybe(string), description: 'Always null: it is never shown.' } })),
+    description: 'Sent with every delivery.',
+  },
   created_at: time,
   updated_at: time,
 };

@@ -1,7 +1,7 @@
 // `npm start` as a user sees it: what it prints, how it ends, and that nothing is left running.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
@@ -69,7 +69,7 @@ function left(): { pid: number; command: string }[] {
 
 async function nothingLeft(): Promise<void> {
   // After a killed parent the kernel needs a moment.
-  for (const until = Date.now() + 45_000; left().length > 0 && Date.now() < until;) await pause(200);
+  for (const until = Date.now() + 45_000; left().length > 0 && Date.now() < until;) await pause(50);
   expect(left()).toEqual([]);
 }
 
@@ -89,14 +89,11 @@ function pidOf(part: string): number {
   return found.pid;
 }
 
-async function login(address: string): Promise<number> {
-  const body = JSON.stringify({ email: 'ada@example.com', password: 'a long password' });
-  return (await fetch(`${address}/v1/auth/login`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status;
-}
-
-async function register(address: string): Promise<number> {
-  const body = JSON.stringify({ email: 'ada@example.com', password: 'a long password', first_name: 'Ada', last_name: 'L' });
-  return (await fetch(`${address}/v1/auth/register`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status;
+/** Registers the user, or logs in; resolves to the status. */
+async function auth(address: string, route: 'login' | 'register'): Promise<number> {
+  const names = route === 'register' ? { first_name: 'Ada', last_name: 'L' } : {};
+  const body = JSON.stringify({ email: 'ada@example.com', password: 'a long password', ...names });
+  return (await fetch(`${address}/v1/auth/${route}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status;
 }
 
 /** Expects status 1 and one matching line on standard error. */
@@ -104,6 +101,13 @@ async function expectRefusal(attempt: Start, line: RegExp): Promise<void> {
   expect(await attempt.ended).toBe(1);
   expect(attempt.errors()).toEqual([expect.stringMatching(line)]);
 }
+
+const addresses = async (): Promise<NodeJS.ProcessEnv> => ({
+  PORT: String(await testPort()),
+  IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
+  LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
+  NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
+});
 
 beforeAll(async () => {
   environment = {
@@ -116,44 +120,25 @@ beforeAll(async () => {
     NODE_USE_ENV_PROXY: '1',
     http_proxy: 'http://127.0.0.1:9',
     DATA_DIR: dataDirectory,
-    PORT: String(await testPort()),
-    IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
-    LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
-    NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
+    ...(await addresses()),
   };
 });
 
 afterAll(async () => {
-  for (const { pid } of left()) process.kill(pid, 'SIGKILL');
-  for (const until = Date.now() + 10_000; left().length > 0 && Date.now() < until;) await pause(200);
+  killAll();
+  await nothingLeft();
   rmSync(directory, { recursive: true, force: true });
 });
 
-// In order: all use the first one's data directory.
+// In order, on one data directory: each start finds what the one before has left.
 describe('npm start', () => {
   test('prints its address when ready, and ends with 0 on SIGTERM', async () => {
     const cluster = start({}, ['npm', 'start']);
     const address = await cluster.ready;
     expect(address).toBe(`http://127.0.0.1:${String(environment['PORT'])}`);
-    expect(await register(address)).toBe(201);
+    expect(await auth(address, 'register')).toBe(201);
     for (const file of ['secrets.json', 'databases.json', 'lock']) expect(statSync(join(dataDirectory, file)).mode & 0o077).toBe(0);
     cluster.process.kill('SIGTERM');
-    expect(await cluster.ended).toBe(0);
-    expect(cluster.errors()).toEqual([]);
-    await nothingLeft();
-  });
-
-  test('finds its data again, as do the operator’s commands, and ends with 0 on Ctrl-C', async () => {
-    const cluster = start({}, ['npm', 'start']);
-    expect(await login(await cluster.ready)).toBe(200);
-    for (const [service, output] of [
-      ['ledger', '0 dead letters due: the ledger that runs publishes them\n'],
-      ['notifier', '0 redriven, 0 left\n'],
-    ] as const) {
-      const command = start({}, ['npm', 'run', '--silent', service, '--', 'redrive']);
-      expect([await command.ended, command.output()]).toEqual([0, output]);
-    }
-    process.kill(-cluster.process.pid!, 'SIGINT');
     expect(await cluster.ended).toBe(0);
     expect(cluster.errors()).toEqual([]);
     await nothingLeft();
@@ -167,22 +152,6 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
-  test('refuses a data directory or a port that another npm start uses', async () => {
-    const cluster = start();
-    const address = await cluster.ready;
-    const ports = await otherPorts();
-    await expectRefusal(start(ports), /^DATA_DIR: .* is in use by another npm start \(process [0-9]+\)$/);
-    await expectRefusal(start(), /^DATA_DIR: .* is in use/);
-    expect(await login(address)).toBe(200);
-
-    // The same ports with another data directory.
-    await expectRefusal(start({ DATA_DIR: join(directory, 'other') }), /^PORT can't be .*: it is in use$/);
-
-    cluster.process.kill('SIGTERM');
-    expect(await cluster.ended).toBe(0);
-    await nothingLeft();
-  });
-
   test.each([
     ['PORT', 'abc', /^PORT must be a whole number/],
     ['MIGRATION_DATABASE_URL', unknownRoleUrl.href, /^MIGRATION_DATABASE_URL: password authentication failed/],
@@ -193,70 +162,76 @@ describe('npm start', () => {
     await nothingLeft();
   });
 
-  test('names the process that has died and stops the others', async () => {
-    const cluster = start();
-    await cluster.ready;
-    process.kill(pidOf('services/ledger/main.ts'), 'SIGKILL');
-    await expectRefusal(cluster, /^ledger ended \(SIGKILL\)$/);
-    await nothingLeft();
+  let running: Start;
+
+  test('finds its data again, as do the operator’s commands', async () => {
+    running = start({}, ['npm', 'start']);
+    expect(await auth(await running.ready, 'login')).toBe(200);
+    for (const [service, output] of [
+      ['ledger', '0 dead letters due: the ledger that runs publishes them\n'],
+      ['notifier', '0 redriven, 0 left\n'],
+    ] as const) {
+      const command = start({}, ['npm', 'run', '--silent', service, '--', 'redrive']);
+      expect([await command.ended, command.output()]).toEqual([0, output]);
+    }
   });
 
-  test('recovers on the same data after everything was killed', async () => {
-    const cluster = start();
-    await cluster.ready;
-    killAll();
-    await cluster.ended;
-    const next = start();
-    expect(await login(await next.ready)).toBe(200);
-    next.process.kill('SIGTERM');
-    expect(await next.ended).toBe(0);
-    await nothingLeft();
-  });
-
-  test('starts at once after npm start alone was killed, and ends what that left running', async () => {
-    const cluster = start();
-    await cluster.ready;
-    const before = left().map(({ pid }) => pid);
-    process.kill(cluster.process.pid!, 'SIGKILL');
-    const next = start();
-    expect(await login(await next.ready)).toBe(200);
-    expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
-    next.process.kill('SIGTERM');
-    expect(await next.ended).toBe(0);
-    await nothingLeft();
+  test('refuses a data directory or a port that another npm start uses', async () => {
+    await expectRefusal(start(await addresses()), /^DATA_DIR: .* is in use by another npm start \(process [0-9]+\)$/);
+    await expectRefusal(start({ DATA_DIR: join(directory, 'other') }), /^PORT can't be .*: it is in use$/);
+    expect(await auth(await running.ready, 'login')).toBe(200);
   });
 
   test('stops after npm alone was killed, so that a new start finds the data', async () => {
-    const cluster = start({}, ['npm', 'start']);
-    await cluster.ready;
-    process.kill(cluster.process.pid!, 'SIGKILL');
-    const next = start();
-    expect(await login(await next.ready)).toBe(200);
-    next.process.kill('SIGTERM');
-    expect(await next.ended).toBe(0);
+    process.kill(running.process.pid!, 'SIGKILL');
+    running = start();
+    expect(await auth(await running.ready, 'login')).toBe(200);
+  });
+
+  test('recovers on the same data after everything was killed', async () => {
+    killAll();
+    await running.ended;
+    running = start();
+    expect(await auth(await running.ready, 'login')).toBe(200);
+  });
+
+  test('starts at once after npm start alone was killed, and ends what that left running', async () => {
+    const before = left().map(({ pid }) => pid);
+    process.kill(running.process.pid!, 'SIGKILL');
+    running = start();
+    expect(await auth(await running.ready, 'login')).toBe(200);
+    expect(left().filter(({ pid }) => before.includes(pid))).toEqual([]);
+  });
+
+  test('names the process that has died and stops the others', async () => {
+    process.kill(pidOf('services/ledger/main.ts'), 'SIGKILL');
+    await expectRefusal(running, /^ledger ended \(SIGKILL\)$/);
     await nothingLeft();
   });
 
   // On a server given for the tests, these databases could exist.
   (process.env['MIGRATION_DATABASE_URL'] === undefined ? test : test.skip)(
-    'uses a given server as a role that may create databases and roles, also when its own passwords were lost',
+    'uses a given server as a role that may create databases and roles, also when its own passwords were lost, and ends with 0 on Ctrl-C',
     async () => {
       const { adminUrl } = currentRun();
       const url = new URL(adminUrl);
       [url.username, url.password] = ['start_admin', 'secret'];
       await withClient(adminUrl, (client) => client.query(`create role start_admin login createdb createrole password 'secret'`));
       try {
-        for (const name of ['first', 'second']) {
-          const cluster = start({ MIGRATION_DATABASE_URL: url.href, DATA_DIR: join(directory, name) });
+        for (const [name, route, status] of [
+          ['first', 'register', 201],
+          ['second', 'login', 200],
+        ] as const) {
+          const cluster = start({ MIGRATION_DATABASE_URL: url.href, DATA_DIR: join(directory, name) }, ['npm', 'start']);
           const address = await cluster.ready;
           expect(cluster.output()).not.toMatch(/PostgreSQL/);
           const { rows } = await withClient(adminUrl, (client) =>
             client.query(`select has_database_privilege('identity_service', 'ledger', 'connect') as may`),
           );
           expect(rows).toEqual([{ may: false }]);
-          expect(name === 'first' ? await register(address) : await login(address)).toBe(name === 'first' ? 201 : 200);
-          cluster.process.kill('SIGTERM');
-          expect(await cluster.ended).toBe(0);
+          expect(await auth(address, route)).toBe(status);
+          process.kill(-cluster.process.pid!, 'SIGINT');
+          expect([await cluster.ended, cluster.errors()]).toEqual([0, []]);
         }
       } finally {
         await dropDatabases(adminUrl, ['identity', 'ledger'], []);
@@ -269,22 +244,4 @@ describe('npm start', () => {
       }
     },
   );
-
-  test('takes a data directory whose lock names a process that is gone', async () => {
-    writeFileSync(join(dataDirectory, 'lock'), '{"name":"npm start","pid":999999999,"started":"x"}');
-    const cluster = start();
-    await cluster.ready;
-    cluster.process.kill('SIGTERM');
-    expect(await cluster.ended).toBe(0);
-    await nothingLeft();
-  });
 });
-
-async function otherPorts(): Promise<NodeJS.ProcessEnv> {
-  return {
-    PORT: String(await testPort()),
-    IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
-    LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
-    NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
-  };
-}

@@ -46,7 +46,7 @@ test('a target is one that may be dialled, as it was sent', async () => {
     expect(await refused(() => targetOf(targets, bad))).toEqual(because('url', tag, predicate, bad.slice(0, 255)));
   }
   const withPassword = await refused(() => targetOf(targets, 'https://user:password@hooks.example/'));
-  expect(withPassword).toEqual(because('url', 'url', 'is not an address that can be delivered to', ''));
+  expect(withPassword).toEqual(because('url', 'url', 'must not contain a user or password: credentials go into headers'));
 });
 
 const every = 'transaction.posted, balance.updated, account.created, account.updated, test.webhook';
