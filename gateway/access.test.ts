@@ -168,6 +168,7 @@ describe('access to routes', () => {
       listDeliveries: 'webhooks:manage',
       getDelivery: 'webhooks:manage',
       retryDelivery: 'webhooks:manage',
+      retryDeliveries: 'webhooks:manage',
     });
   });
 

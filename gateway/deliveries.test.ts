@@ -28,7 +28,14 @@ test('a posting is delivered signed, and the delivery can be listed and read', a
   expect(made.headers.get('cache-control')).toBe('no-store');
   expect(limitOf(made)).toEqual(['"webhook-config";q=10;w=60', expect.stringMatching(/^"webhook-config";r=9;t=\d+$/)]);
   const { secret, ...config } = made.body.data.webhook_config;
-  expect(config).toEqual({ url: receiver.url, events: ['transaction.posted'], enabled: true, created_at: time, updated_at: time });
+  expect(config).toEqual({
+    url: receiver.url,
+    events: ['transaction.posted'],
+    enabled: true,
+    headers: [],
+    created_at: time,
+    updated_at: time,
+  });
   expect(secret).toMatch(/^whsec_/);
 
   const transaction = await post();
@@ -140,6 +147,47 @@ test('a delivery that fails three times is failed, is retried by hand five times
   expect((await call('POST', '/wh_delivery_1/retry')).status).toBe(400);
 });
 
+test('after an outage the failed deliveries that match are retried by one request, the oldest first', async () => {
+  let answer: Answering = failing;
+  const receiver = await newReceiver((...given) => answer(...given));
+  const { call, post, settled } = await newSubscriber(cluster);
+  const nothing = await call('POST', '/retry');
+  expect([nothing.status, nothing.body.code]).toEqual([409, 'webhook_disabled']);
+  await call('POST', '', { url: receiver.url, events: allEvents });
+  for (const description of ['one', 'two']) await post(description);
+  // A posting and two balances each, and a test.
+  await settled(6);
+  await call('POST', '/test');
+  const failed = await settled(7);
+  expect(new Set(failed.map(({ status }) => status))).toEqual(new Set(['failed']));
+  for (const [body, field, tag, value] of [
+    [{ event_type: 'account.lost' }, 'event_type', 'oneof', 'account.lost'],
+    [{ start_date: '2030-02-30' }, 'start_date', 'datetime', '2030-02-30'],
+    [{ status: 'failed' }, 'status', 'unknown', 'failed'],
+  ] as const) {
+    const wrong = await call('POST', '/retry', body);
+    expect([wrong.status, wrong.body.details]).toEqual([400, { field, tag, value }]);
+  }
+  answer = (_, response) => response.end();
+  const before = receiver.received.length;
+  const day = (offset: number) => new Date(Date.now() + offset * 86_400_000).toISOString().slice(0, 10);
+  const none = await call('POST', '/retry', { event_type: 'transaction.posted', start_date: day(2), end_date: null });
+  expect([none.status, none.body]).toEqual([202, { success: true, data: { queued: 0, remaining: 0 } }]);
+  const some = await call('POST', '/retry', { event_type: 'transaction.posted', start_date: day(-1), end_date: day(2) });
+  expect(some.body.data).toEqual({ queued: 2, remaining: 0 });
+  expect(limitOf(some)).toEqual(['"retries";q=5;w=3600', expect.stringMatching(/^"retries";r=2;t=\d+$/)]);
+  await receiver.count(before + 2);
+  expect((await call('POST', '/retry', {})).body.data).toEqual({ queued: 5, remaining: 0 });
+  const done = await settled(7);
+  expect(done.map(({ status, attempts }) => [status, attempts])).toEqual([['delivered', 2], ...Array(6).fill(['delivered', 4])]);
+  expect(receiver.received).toHaveLength(before + 7);
+
+  // It shares the window with the retry of one delivery.
+  expect((await call('POST', `/${done[0].id}/retry`)).body.code).toBe('delivery_not_failed');
+  const limited = await call('POST', '/retry');
+  expect([limited.status, limited.body.code]).toEqual([429, 'rate_limited']);
+});
+
 test('the list is filtered, counted and paged', async () => {
   const receiver = await newReceiver((request, response) => {
     response.statusCode = request.body.includes('refuse me') ? 500 : 200;
@@ -200,8 +248,10 @@ test('disabled or deleted, nothing is retried', async () => {
   const [failed] = await settled(1);
   await call('PATCH', '', { enabled: false });
   for (let turn = 0; turn < 2; turn += 1) {
-    const { status, body } = await call('POST', `/${failed.id}/retry`);
-    expect([status, body.code]).toEqual([409, 'webhook_disabled']);
+    for (const path of [`/${failed.id}/retry`, '/retry']) {
+      const { status, body } = await call('POST', path);
+      expect([status, body.code]).toEqual([409, 'webhook_disabled']);
+    }
     await call('DELETE');
   }
 });

@@ -91,6 +91,7 @@ describe('the OpenAPI document', () => {
         'DELETE /v1/tenants/{slug}/webhooks/config',
         'POST /v1/tenants/{slug}/webhooks/secret/rotate',
         'POST /v1/tenants/{slug}/webhooks/test',
+        'POST /v1/tenants/{slug}/webhooks/retry',
         'GET /v1/tenants/{slug}/webhooks/{delivery_id}',
         'POST /v1/tenants/{slug}/webhooks/{delivery_id}/retry',
         'GET /healthz',

@@ -14,7 +14,8 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   const operation = cluster.contract.operations.find((each) => each.id === id) as Operation;
   const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
   const shown = (place: string, body = 'example'): Record<string, string> => {
-    const given = parameters.filter((each) => each.in === place);
+    // A cursor is good for one tenant only.
+    const given = parameters.filter((each) => each.in === place && each.name !== 'cursor');
     return Object.fromEntries(given.map(({ name, example, examples }) => [name, String(example ?? examples?.[body]?.value)]));
   };
   const query = new URLSearchParams(shown('query')).toString();
@@ -69,7 +70,7 @@ test('the examples of the document are accepted as they stand, from registration
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
   await cluster.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
-  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'deleteWebhook', 'logout');
+  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook', 'logout');
 
   // The second of the bodies would do once more what can be done once.
   expect((await send('reverseTransaction')).statuses).toEqual([201, 409]);

@@ -58,10 +58,11 @@ export function keyRecord(key: ApiKey): Record<string, unknown> {
   return { id, name, scopes, description, last4, ...times };
 }
 
-/** `data.webhook_config` without its secret. */
+/** `data.webhook_config` without its secret and the values of its headers. */
 export function webhookRecord(webhook: Webhook): Record<string, unknown> {
   const { url, events, enabled, createdMs, updatedMs } = webhook;
-  return { url, events, enabled, created_at: timeOf(createdMs), updated_at: timeOf(updatedMs) };
+  const headers = webhook.headers.map(({ name }) => ({ name, value: null }));
+  return { url, events, enabled, headers, created_at: timeOf(createdMs), updated_at: timeOf(updatedMs) };
 }
 
 /** `data.delivery` without payload and response; `delivered_at` and `failed_at` only if set. */

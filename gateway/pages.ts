@@ -35,11 +35,14 @@ export function pathDelivery(params: unknown): string {
 }
 
 /** `start_date` and `end_date` as the services take them: the start of these days in UTC, milliseconds. */
-export function periodOf(query: { start_date?: string; end_date?: string }): { startMs: bigint | undefined; endMs: bigint | undefined } {
+export function periodOf(query: { start_date?: string | null; end_date?: string | null }): {
+  startMs: bigint | undefined;
+  endMs: bigint | undefined;
+} {
   return { startMs: dayStart(query.start_date), endMs: dayStart(query.end_date) };
 }
 
 // Earlier days count as 1970-01-01: the services reject negative times.
-function dayStart(date: string | undefined): bigint | undefined {
-  return date === undefined ? undefined : BigInt(Math.max(0, Date.parse(`${date}T00:00:00Z`)));
+function dayStart(date: string | null | undefined): bigint | undefined {
+  return date == null ? undefined : BigInt(Math.max(0, Date.parse(`${date}T00:00:00Z`)));
 }

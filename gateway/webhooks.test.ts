@@ -37,7 +37,7 @@ test('the configuration is replaced, changed, read and deleted; its secret is sh
   const replaced = await call('POST', '', { url: `${url}/2`, events: ['account.updated'], enabled: false, secret: null });
   expect(replaced.status).toBe(200);
   const { created_at } = made.body.data.webhook_config;
-  const config = { url: `${url}/2`, events: ['account.updated'], enabled: false, created_at, updated_at: time };
+  const config = { url: `${url}/2`, events: ['account.updated'], enabled: false, headers: [], created_at, updated_at: time };
   expect(replaced.body.data.webhook_config).toEqual({ ...config, secret: null });
   expect((await call('GET', '/config')).body).toEqual({ success: true, data: { webhook_config: config } });
   expect((await call('GET')).body.data.webhook_config).toEqual(config);
@@ -142,6 +142,89 @@ test('errors of a configuration name the field, without its secret, and do not c
   // The limit is the route's, and the tenant's.
   expect((await call('PATCH', '', { enabled: false })).status).toBe(200);
   expect((await (await newSubscriber(cluster)).call('POST', '', { url, events: allEvents })).status).toBe(201);
+});
+
+test('headers of the tenant’s own go with every delivery, are replaced or kept like the secret, and are never shown', async () => {
+  const receiver = await newReceiver();
+  const { call, post, settled } = await newSubscriber(cluster);
+  const sent = [
+    { name: 'Authorization', value: 'Bearer token-of-the-receiver' },
+    { name: 'X-Api-Key', value: 'key of the receiver ~' },
+  ];
+  const shown = sent.map(({ name }) => ({ name, value: null }));
+  const made = await call('POST', '', { url: receiver.url, events: ['transaction.posted'], headers: sent });
+  expect([made.status, made.body.data.webhook_config.headers]).toEqual([201, shown]);
+  // What the receiver gets, by a test and by a posting.
+  const receives = async () => {
+    const before = receiver.received.length;
+    expect((await call('POST', '/test')).status).toBe(200);
+    await post();
+    await receiver.count(before + 2);
+    return receiver.received.slice(before).map(({ headers }) => [headers['authorization'], headers['x-api-key'], headers['content-type']]);
+  };
+  const both = ['Bearer token-of-the-receiver', 'key of the receiver ~', 'application/json'];
+  expect(await receives()).toEqual([both, both]);
+  const answers = [
+    made,
+    await call('GET', '/config'),
+    await call('GET'),
+    await call('POST', '/secret/rotate'),
+    await call('PATCH', '', {}),
+  ];
+  for (const { body } of answers) expect(body.data.webhook_config.headers).toEqual(shown);
+  for (const { id: each } of await settled(2)) answers.push(await call('GET', `/${each}`));
+  expect(JSON.stringify(answers.map(({ body }) => body))).not.toMatch(/of.the.receiver/);
+  expect(await receives()).toEqual([both, both]);
+
+  const other = await call('PATCH', '/config', { headers: [{ name: 'x-api-key', value: 'another' }] });
+  expect(other.body.data.webhook_config.headers).toEqual([{ name: 'x-api-key', value: null }]);
+  const one = [undefined, 'another', 'application/json'];
+  expect(await receives()).toEqual([one, one]);
+  // Configured again without headers there are none; an empty list and null in a change mean none and no change.
+  const none = [undefined, undefined, 'application/json'];
+  await call('PATCH', '', { headers: null });
+  expect(await receives()).toEqual([one, one]);
+  expect((await call('PATCH', '', { headers: [] })).body.data.webhook_config.headers).toEqual([]);
+  expect(await receives()).toEqual([none, none]);
+  await call('PATCH', '', { headers: sent });
+  expect((await call('POST', '', { url: receiver.url, events: ['transaction.posted'] })).body.data.webhook_config.headers).toEqual([]);
+  expect(await receives()).toEqual([none, none]);
+});
+
+test('errors of headers name the field and the rule, without a value', async () => {
+  const { call } = await newSubscriber(cluster);
+  const value = 'Bearer fifteen';
+  const many = Array.from({ length: 11 }, (_, index) => ({ name: `X-${index}`, value }));
+  for (const [headers, field, tag, echoed = ''] of [
+    ['Authorization: Bearer fifteen', 'headers', 'type'],
+    [{ Authorization: value }, 'headers', 'type'],
+    [[`Authorization: ${value}`], 'headers[0]', 'type'],
+    [many, 'headers', 'max'],
+    [[{ value }], 'headers[0].name', 'required'],
+    [[{ name: 'X-Key' }], 'headers[0].value', 'required'],
+    [[{ name: 'X-Key', value: null }], 'headers[0].value', 'required'],
+    [[{ name: 'X-Key', value, more: value }], 'headers[0].more', 'unknown'],
+    [[{ name: 'X Key fifteen', value }], 'headers[0].name', 'code'],
+    [[{ name: 'x'.repeat(129), value }], 'headers[0].name', 'max'],
+    [[many[0], { name: 'X-Key', value: `${value}\n` }], 'headers[1].value', 'printable'],
+    [[{ name: 'X-Key', value: `${value} ` }], 'headers[0].value', 'printable'],
+    [[{ name: 'X-Key', value: `${value}é` }], 'headers[0].value', 'printable'],
+    [[{ name: 'X-Key', value: 'y'.repeat(4097) }], 'headers[0].value', 'max'],
+    [[many[0], { name: 'x-0', value }], 'headers[1].name', 'unique', 'x-0'],
+    ...['Content-Type', 'X-Webhook-Signature', 'WEBHOOK-ID', 'traceparent', 'User-Agent', 'Host', 'content-length', 'Connection', 'TE'].map(
+      (name) => [[{ name, value }], 'headers[0].name', 'oneof', name] as const,
+    ),
+  ] as const) {
+    for (const [method, rest] of [['POST', { url, events: allEvents }] as const, ['PATCH', {}] as const]) {
+      const { status, body } = await call(method, '', { ...rest, headers });
+      expect([headers, status, body.details]).toEqual([headers, 400, { field, tag, value: echoed }]);
+      expect(JSON.stringify(body)).not.toMatch(/fifteen|yyyy/);
+    }
+  }
+  const { body } = await call('POST', '', { url: 'https://user:fifteen@example.com/hook', events: allEvents });
+  expect(body.errors).toEqual([
+    { field: 'url', tag: 'url', value: '', message: 'url must not contain a user or password: credentials go into headers' },
+  ]);
 });
 
 test('a test is sent at once, even if disabled, and answers why it failed', async () => {

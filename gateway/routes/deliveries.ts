@@ -1,4 +1,4 @@
-// Routes of webhook deliveries: list, read, manual retry, test.
+// Routes of webhook deliveries: list, read, manual retries, test.
 import { Type } from 'typebox';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, object, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
@@ -23,6 +23,11 @@ const filters = object({
   event_type: Type.Optional(oneOf(webhookEvents, { example: 'transaction.posted' })),
   status: Type.Optional(oneOf(deliveryStatuses, { example: 'failed' })),
   ...period,
+});
+const retryFilters = object({
+  event_type: optional(oneOf(webhookEvents, { example: 'transaction.posted' })),
+  start_date: optional(period.start_date),
+  end_date: optional(period.end_date),
 });
 
 const exampleDelivery = {
@@ -170,6 +175,47 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
       const fields = { delivery_id: id, status, status_code: statusCode, response_time_ms: responseTimeMs };
       reply.headers(rateLimitFields(limit));
       return envelope(reply, `${JSON.stringify(fields).slice(1, -1)},"test_payload":${payload}`);
+    },
+  );
+
+  app.post(
+    '/v1/tenants/:slug/webhooks/retry',
+    {
+      schema: { body: retryFilters },
+      config: {
+        access,
+        doc: {
+          id: 'retryDeliveries',
+          tag,
+          summary: 'Retry failed deliveries',
+          description: [
+            'One attempt of each failed delivery that matches the filters, the oldest first, up to 1,000 in one request. Dates filter by `created_at`.',
+            'A delivery whose attempt fails is failed again. Repeat the request while `remaining` is not 0.',
+            'Counts as one of the 5 retries an hour.',
+          ].join(' '),
+          bodies: { all: {}, some: { event_type: 'transaction.posted', start_date: '2030-01-01', end_date: '2030-02-01' } },
+          bodyOptional: true,
+          answers: {
+            202: {
+              description: 'Queued',
+              schema: record({
+                queued: { type: 'integer', description: 'Deliveries queued now.' },
+                remaining: { type: 'integer', description: 'Failed deliveries that match and were not queued.' },
+              }),
+              example: { queued: 1000, remaining: 240 },
+              headers: rateLimitHeaderNames,
+            },
+          },
+          errors: ['rate_limited', 'webhook_disabled'],
+        },
+      },
+    },
+    async (request, reply) => {
+      const { caller, body } = request;
+      const given = { tenantId: caller.tenantId, eventType: body.event_type ?? undefined, ...periodOf(body) };
+      const { queued, remaining, limit } = await notifier.retryDeliveries(given, callOptions(request, 15_000));
+      reply.code(202).headers(rateLimitFields(limit));
+      return { success: true, data: { queued, remaining: Number(remaining) } };
     },
   );
 

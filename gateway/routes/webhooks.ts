@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Access } from '../auth.ts';
-import { flag, object, oneOf, optional, patterned, printableSecret, webhookEvents, whole } from '../fields.ts';
+import { flag, object, oneOf, optional, patterned, printableSecret, secret, webhookEvents, whole } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
 import { ApiError, validationError, maxErrors, apiErrorOf } from '../errors.ts';
 import { record, ref } from '../records.ts';
@@ -17,7 +17,10 @@ const tag = 'Webhooks';
 
 const url = patterned('url', '^[A-Za-z][A-Za-z0-9+.-]*://[^/\\s\\\\\\x00-\\x1f\\x7f-\\x9f][^\\s\\\\\\x00-\\x1f\\x7f-\\x9f]*$', {
   maxLength: 2048,
-  description: 'An https address. It must not be, or resolve to, a private, loopback, link-local or otherwise special address.',
+  description: [
+    'An https address. It must not be, or resolve to, a private, loopback, link-local or otherwise special address.',
+    'Credentials go into `headers`, not into the address.',
+  ].join(' '),
   example: 'https://example.com/hooks/ledger',
 });
 const events = Type.Unsafe<string[]>({
@@ -33,14 +36,48 @@ const ownSecret = printableSecret(16, 255, {
   example: 'an-own-secret-of-32-characters-x',
 });
 const enabled = optional(flag);
+const exampleHeaders = [{ name: 'Authorization', value: 'Bearer token-of-the-receiver' }];
+// `x-secret` on all levels: a mistaken shape may contain a token too.
+const headers = optional(
+  Type.Unsafe<{ name: string; value: string }[]>({
+    type: 'array',
+    maxItems: 10,
+    'x-secret': true,
+    items: {
+      ...object({
+        name: Type.Unsafe<string>({
+          type: 'string',
+          minLength: 1,
+          maxLength: 128,
+          'x-secret': true,
+          'x-published': { pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$" },
+          description: 'Each name once, whatever its case.',
+          example: 'Authorization',
+        }),
+        value: secret(1, 4096, {
+          'x-published': { pattern: '^[!-~]([ -~]*[!-~])?$' },
+          description: 'Printable ASCII characters without a blank at either end.',
+          example: 'Bearer token-of-the-receiver',
+        }),
+      }),
+      'x-secret': true,
+    },
+    description: [
+      'Sent with every delivery, for receivers that expect a token. They replace all headers before; their values are never shown again.',
+      'Not allowed are the headers that a delivery has already, `Host`, `Content-Length`, `Expect`, and those of the connection.',
+    ].join(' '),
+    example: exampleHeaders,
+  }),
+);
 
 const configuration = object({
   url,
   events,
   secret: optional(ownSecret),
   enabled: optional({ ...flag, default: true } as typeof flag),
+  headers,
 });
-const change = object({ url: optional(url), events: optional(events), secret: optional(ownSecret), enabled });
+const change = object({ url: optional(url), events: optional(events), secret: optional(ownSecret), enabled, headers });
 const rotation = object({
   overlap_seconds: optional(
     whole(0, 2_592_000, { default: 86_400, description: 'How long deliveries are also signed with the old secret.', example: 3600 }),
@@ -52,6 +89,7 @@ export const exampleWebhook = {
   url: 'https://example.com/hooks/ledger',
   events: ['transaction.posted', 'balance.updated'],
   enabled: true,
+  headers: [{ name: 'Authorization', value: null }],
   created_at: '2030-01-31T12:00:00.000Z',
   updated_at: '2030-01-31T12:00:00.000Z',
 };
@@ -99,11 +137,17 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
           tag,
           summary: 'Configure the webhook',
           description:
-            'A tenant has one webhook. Another call replaces `url`, `events` and `enabled` (default true); the secret stays unless a new one is sent. ' +
+            'A tenant has one webhook. Another call replaces `url`, `events`, `enabled` (default true) and `headers` (default none); the secret stays unless a new one is sent. ' +
             'At most 10 requests a minute.',
           bodies: {
             usual: { url: exampleWebhook.url, events: exampleWebhook.events },
-            complete: { url: exampleWebhook.url, events: ['account.created'], secret: 'an-own-secret-of-32-characters-x', enabled: false },
+            complete: {
+              url: exampleWebhook.url,
+              events: ['account.created'],
+              secret: 'an-own-secret-of-32-characters-x',
+              enabled: false,
+              headers: exampleHeaders,
+            },
           },
           answers: {
             201: {
@@ -134,6 +178,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
         events: body.events,
         secret: body.secret ?? undefined,
         enabled: body.enabled ?? undefined,
+        headers: body.headers ?? [],
       };
       const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(given, callOptions(request, 15_000));
       reply.code(created ? 201 : 200).headers(rateLimitFields(limit));
@@ -153,7 +198,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
           summary: 'Read the configuration',
           answers: {
             200: {
-              description: 'The configuration without its secret',
+              description: 'The configuration without its secret and the values of its headers',
               schema: record({ webhook_config: ref('WebhookConfig') }),
               example: { webhook_config: exampleWebhook },
             },
@@ -222,7 +267,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
           tag,
           summary: 'Change the configuration',
           description: 'Absent or null fields stay as they are. `/webhooks` and `/webhooks/config` are equivalent.',
-          bodies: { off: { enabled: false }, moved: { url: 'https://example.com/hooks/new' } },
+          bodies: { off: { enabled: false }, moved: { url: 'https://example.com/hooks/new' }, token: { headers: exampleHeaders } },
           bodyOptional: true,
           answers: {
             200: {
@@ -246,6 +291,8 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
         changeEvents: body.events != null,
         secret: body.secret ?? undefined,
         enabled: body.enabled ?? undefined,
+        headers: body.headers ?? [],
+        changeHeaders: body.headers != null,
       };
       const { webhook, secret: shown = null } = await notifier.updateWebhook(given, callOptions(request, 15_000));
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message: 'Webhook changed' };

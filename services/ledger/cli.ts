@@ -6,7 +6,7 @@ import { toUuid } from '../platform/ids.ts';
 import { StartFailure, errorMessage } from '../platform/lifetime.ts';
 import { isTransient } from '../platform/postgres-errors.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
-import { discard, redrive } from './outbox/dead-letters.ts';
+import { changeDeadLetters } from './outbox/dead-letters.ts';
 import { Findings, pluralize } from './audit/findings.ts';
 import { parseHeads, printHeads } from './audit/kept-heads.ts';
 import { openOperator } from './audit/operator.ts';
@@ -57,12 +57,12 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
     return findings.count === 0;
   },
   async redrive(client, { tenant }) {
-    const due = await redrive(client, tenant, print);
+    const due = await changeDeadLetters(client, 'redrive', tenant, print);
     print(`${pluralize(due, 'dead letter')} due: the ledger that runs publishes ${due === 1 ? 'it' : 'them'}`);
     return true;
   },
   async discard(client, { tenant }) {
-    print(`${pluralize(await discard(client, tenant, print), 'dead letter')} discarded`);
+    print(`${pluralize(await changeDeadLetters(client, 'discard', tenant, print), 'dead letter')} discarded`);
     return true;
   },
   async rebuild(client, { tenant, check }) {

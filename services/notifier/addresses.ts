@@ -121,10 +121,10 @@ export class Targets {
   }
 
   /**
-   * The URL, or the validation tag of what is wrong with it. Numbers in any spelling, unicode digits and brackets are read by the
+   * The URL, or what is wrong with it: a validation tag, or `credentials` for a user or password. Numbers in any spelling, unicode digits and brackets are read by the
    * WHATWG standard, like the request itself will read them.
    */
-  parse(text: string): URL | 'url' | 'https' | 'max' {
+  parse(text: string): URL | 'url' | 'https' | 'max' | 'credentials' {
     // A code point has one or two UTF-16 units.
     if (text.length > maxUrlLength && [...text].length > maxUrlLength) return 'max';
     // The standard ignores blanks and line breaks and repairs slashes; a target with one is a mistake or a trick.
@@ -132,7 +132,8 @@ export class Targets {
     const url = URL.parse(text);
     if (!url || !resolvable.test(url.hostname)) return 'url';
     if (url.protocol !== 'https:' && !(this.insecure && url.protocol === 'http:')) return 'https';
-    return url.username !== '' || url.password !== '' || url.port === '0' ? 'url' : url;
+    if (url.username !== '' || url.password !== '') return 'credentials';
+    return url.port === '0' ? 'url' : url;
   }
 
   /** Throws {@link AddressNotAllowed} for a literal address that is not public; names pass, {@link lookup} checks their addresses. */

@@ -13,7 +13,7 @@ import {
 } from '../../test/notifier.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { pageStatement } from './deliveries.ts';
+import { pageStatement, retryStatement } from './deliveries.ts';
 import { deleteExpired } from './retention.ts';
 
 let notifier: RunningNotifier;
@@ -190,6 +190,36 @@ test('a retry by hand is refused of what has not failed, and of what has nowhere
     await local.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
     const both = await Promise.allSettled([retry(), retry(), retry()]);
     expect(both.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  } finally {
+    await local.end();
+  }
+});
+
+test('many failed deliveries are retried a thousand at a time, the oldest first, each once however often it is asked for', async () => {
+  const local = await startNotifier({ claims: false });
+  try {
+    const [tenant, other] = [newTenant(), newTenant()];
+    const { tenantId } = tenant;
+    await history(other, 4, local);
+    // A quarter has failed.
+    await history(tenant, 6_400, local);
+    await local.client.configureWebhook({ tenantId, url: receiver.url, events: ['transaction.posted'] });
+    const retry = () => local.client.retryDeliveries({ tenantId });
+    expect(await retry()).toMatchObject({ queued: 1_000, remaining: 600n, limit: { policy: 'retries' } });
+    const left = await local.client.listDeliveries({ tenantId, status: 'failed', limit: 100, offset: 500 });
+    const queued = await local.client.listDeliveries({ tenantId, status: 'pending', limit: 1 });
+    expect(left.total).toBe(600n);
+    expect(queued.deliveries[0]!.createdMs).toBeLessThan(left.deliveries.at(-1)!.createdMs);
+    expect(queued.deliveries[0]).toMatchObject({ attempts: 2, nextRetryMs: expect.anything() });
+    const both = await Promise.all([retry(), retry()]);
+    expect(both.reduce((sum, each) => sum + each.queued, 0)).toBe(600);
+    expect(await retry()).toMatchObject({ queued: 0, remaining: 0n });
+    const plan = await inTransaction(local.work, [tenant.tenant], async (client) => {
+      const values = [tenant.tenant, ['failed'], ['transaction.posted'], '-infinity', 'infinity'];
+      return (await client.query<{ 'QUERY PLAN': string }>(`explain ${retryStatement.text}`, values)).rows;
+    });
+    expect(plan.filter((row) => row['QUERY PLAN'].includes('Seq Scan'))).toEqual([]);
+    expect((await local.client.listDeliveries({ tenantId: other.tenantId, status: 'failed', limit: 1 })).total).toBe(1n);
   } finally {
     await local.end();
   }

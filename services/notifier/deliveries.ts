@@ -1,4 +1,4 @@
-// Deliveries as the tenant sees them: the list, one with its attempts, the manual retry.
+// Deliveries as the tenant sees them: the list, one with its attempts, manual retries.
 import { inTransaction, epochMs, readTenant, type Connections } from '../platform/postgres.ts';
 import type { RateLimitStatus } from '../platform/errors.ts';
 import { isRetryScheduled, keepEarlierDueTime } from './leases.ts';
@@ -70,8 +70,7 @@ export async function listDeliveries(
   tenant: string,
   { statuses, types, startMs, endMs, limit, offset }: Filter,
 ): Promise<{ webhook: WebhookRow | null; deliveries: DeliveryRow[]; total: bigint }> {
-  const at = (ms: number | null, open: string) => (ms === null ? open : new Date(ms).toISOString());
-  const filter = [tenant, statuses, types, at(startMs, '-infinity'), at(endMs, 'infinity')];
+  const filter = [tenant, statuses, types, timeText(startMs, '-infinity'), timeText(endMs, 'infinity')];
   const [webhooks, rows] = await readTenant<[WebhookRow[], (DeliveryRow & { total: bigint })[]]>(
     pool,
     tenant,
@@ -81,6 +80,10 @@ export async function listDeliveries(
   const total = rows[0]?.total ?? 0n;
   // An empty page is one row, with the total alone.
   return { webhook: webhooks[0] ?? null, deliveries: total > offset ? rows : [], total };
+}
+
+function timeText(ms: number | null, unbounded: string): string {
+  return ms === null ? unbounded : new Date(ms).toISOString();
 }
 
 /** One attempt. */
@@ -125,6 +128,9 @@ export async function readDelivery(pool: Connections, tenant: string, id: string
   return { delivery, payload: body, responseBody: attempts.at(-1)?.response_body ?? null, attempts };
 }
 
+// What a manual retry changes in a delivery; `clock.at`: now.
+const queueAgain = `status = 'pending', by_hand = true, attempts = attempts + 1, failed_at = null, next_retry_at = clock.at, run_at = clock.at`;
+
 /**
  * Queues one more attempt of a failed delivery, due at once. Refused: `rate_limited`, `delivery_not_found`, `delivery_not_failed`,
  * `webhook_disabled`.
@@ -145,11 +151,9 @@ export async function retryDelivery(
     const [row] = found.rows;
     if (!row) throw notFound();
     if (row.status !== 'failed') throw new Refusal('delivery_not_failed', `the delivery is ${row.status}, not failed`);
-    if (!row.enabled) throw new Refusal('webhook_disabled', 'the webhook is disabled or not configured');
+    if (!row.enabled) throw disabled();
     const { rows } = await client.query<DeliveryRow>(
-      `update deliveries d set status = 'pending', by_hand = true, attempts = attempts + 1, failed_at = null, next_retry_at = clock.at,
-         run_at = clock.at
-       from (select clock_timestamp() as at) as clock where tenant_id = $1 and id = $2 returning ${deliveryColumns}`,
+      `update deliveries d set ${queueAgain} from (select clock_timestamp() as at) as clock where tenant_id = $1 and id = $2 returning ${deliveryColumns}`,
       [tenant, id],
     );
     await client.query(dueNow, [tenant]);
@@ -158,8 +162,57 @@ export async function retryDelivery(
   return { delivery, rateLimit };
 }
 
+/** Of one bulk retry. */
+const maxQueued = 1_000;
+
+/** Queues failed deliveries again, the oldest first: tenant, statuses (failed alone), types, start and end. */
+export const retryStatement = {
+  name: 'deliveries_retry',
+  // Rows that another retry has locked are left to it, so that the two never wait for each other.
+  text: `with chosen as materialized (
+      select n.id from unnest($2::text[]) as s (status) cross join unnest($3::text[]) as e (event_type)
+      cross join lateral (
+        select d.id, d.created_at from deliveries d
+        where d.tenant_id = $1 and d.status = s.status and d.event_type = e.event_type and ${timeRange}
+        order by d.created_at, d.id limit ${maxQueued} for update skip locked
+      ) as n
+      order by n.created_at, n.id limit ${maxQueued}
+    ), queued as (
+      update deliveries d set ${queueAgain} from (select clock_timestamp() as at) as clock
+      where d.tenant_id = $1 and d.id = any (array(select id from chosen)) returning d.id
+    ) select (select count(*)::int from queued) as queued, (select count(*)::int8 from deliveries d
+      where d.tenant_id = $1 and d.status = any ($2::text[]) and d.event_type = any ($3::text[]) and ${timeRange}) as failed`,
+};
+
+/**
+ * Queues one more attempt of each failed delivery of a filter, the oldest first, up to 1,000 of them; due at once. `remaining` are those that
+ * were not queued. Refused: `rate_limited`, `webhook_disabled`.
+ */
+export async function retryDeliveries(
+  pool: Connections,
+  quotas: Quotas,
+  tenant: string,
+  { types, startMs, endMs }: Pick<Filter, 'types' | 'startMs' | 'endMs'>,
+): Promise<{ queued: number; remaining: bigint; rateLimit: RateLimitStatus }> {
+  const rateLimit = await admit(pool, quotas, tenant, 'retries');
+  const values = [tenant, ['failed'], types, timeText(startMs, '-infinity'), timeText(endMs, 'infinity')];
+  return inTransaction(pool, [tenant], async (client) => {
+    const webhook = await client.query('select from webhooks where tenant_id = $1 and enabled', [tenant]);
+    if (webhook.rowCount === 0) throw disabled();
+    // Counted as of before: those that are queued now are among them.
+    const { rows } = await client.query<{ queued: number; failed: bigint }>({ ...retryStatement, values });
+    const { queued, failed } = rows[0] as (typeof rows)[0];
+    if (queued > 0) await client.query(dueNow, [tenant]);
+    return { queued, remaining: failed - BigInt(queued), rateLimit };
+  });
+}
+
 // The last statement of the transaction that makes work, because it locks the tenant's row of `due`.
 const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp()) ${keepEarlierDueTime}`;
+
+function disabled(): Refusal {
+  return new Refusal('webhook_disabled', 'the webhook is disabled or not configured');
+}
 
 function notFound(): Refusal {
   return new Refusal('delivery_not_found', 'Webhook delivery not found');

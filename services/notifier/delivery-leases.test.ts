@@ -205,6 +205,21 @@ describe('a delivery whose secret is encrypted with a missing key', () => {
     expect(lines).toMatchObject([{ key_id: testKey.id }]);
   });
 
+  test('waits for the key of its webhook’s headers too', async () => {
+    const { first, at, tenant, notifier, isPutOff } = await keyless(1);
+    const { tenantId } = tenant;
+    const headers = [{ name: 'X-Key', value: 'k' }];
+    await first.client.updateWebhook({ tenantId, headers, changeHeaders: true });
+    await notifier.client.rotateSecret({ tenantId });
+    await ingest(first, tenant);
+    await until(isPutOff);
+    expect(at.received).toEqual([]);
+    await notifier.client.updateWebhook({ tenantId, headers, changeHeaders: true });
+    await ingest(first, tenant);
+    await settled(first.client, tenantId, 3);
+    expect(at.received.map((each) => each.headers['x-key'])).toEqual(['k', 'k', 'k']);
+  });
+
   test('goes, however much it is, with what comes after a new secret was made', async () => {
     const { first, tenant, notifier, isPutOff } = await keyless(40);
     // An event alone changes nothing.

@@ -170,7 +170,8 @@ export class DeliveryWorker {
     const { missingKeys, postponed } = await postponeIdle(pool, found.idle, limits);
     this.notePostponed(postponed);
     for (const key of missingKeys)
-      if (this.isNews(key)) logger.error({ key_id: key }, 'deliveries wait: WEBHOOK_ENCRYPTION_KEY lacks the key of webhook secrets');
+      if (this.isNews(key))
+        logger.error({ key_id: key }, 'deliveries wait: WEBHOOK_ENCRYPTION_KEY lacks the key of webhook secrets or headers');
     return found;
   }
 
@@ -203,15 +204,18 @@ export class DeliveryWorker {
     const { httpClient, secrets } = this.options;
     const { tenant, id, attempt, eventType, traceparent } = lease;
     let decrypted: string[];
+    let ownHeaders: Record<string, string> = {};
     try {
       decrypted = secrets.decryptAll(tenant, lease.secrets);
+      if (lease.headers !== null) ownHeaders = JSON.parse(secrets.decrypt(tenant, lease.headers)) as Record<string, string>;
     } catch (error) {
       if (!isTest || !(error instanceof DecryptError)) throw error;
       return { statusCode: null, errorClass: 'secret_unreadable', body: null, durationMs: 0, detail: error.message };
     }
     const body = Buffer.from(lease.body);
     const signed = { id: toId('evt', lease.eventId), timestamp: Math.floor(lease.startedMs / 1000), body };
-    const headers = deliveryHeaders(decrypted, signed, { id: toId('wh_delivery', id), eventType, attempt, traceparent });
+    const about = { id: toId('wh_delivery', id), eventType, attempt, traceparent };
+    const headers = { ...ownHeaders, ...deliveryHeaders(decrypted, signed, about) };
     // A reused connection may have the request sent twice: for a first attempt only.
     const mayReuseConnection = attempt === 1 && !isTest;
     return httpClient.send({ url: lease.url, headers, body, mayReuseConnection }, this.aborting.signal);

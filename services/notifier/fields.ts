@@ -1,8 +1,9 @@
 // Validates fields of requests. Internal callers bypass the gateway, so everything is checked here again.
 import { toUuid } from '../platform/ids.ts';
+import { printable } from '../platform/printable.ts';
 import { maxUrlLength, type Targets } from './addresses.ts';
 import { Refusal, invalid } from './refusal.ts';
-import { eventTypes, statuses } from './webhook.ts';
+import { eventTypes, reservedHeaders, statuses } from './webhook.ts';
 
 /** The UUID of a tenant's id. */
 export function tenantOf(id: string): string {
@@ -27,6 +28,7 @@ export async function targetOf(targets: Targets, url: string): Promise<string> {
   const echo = url.includes('@') ? '' : url;
   if (read === 'max') throw invalid('url', 'max', `is longer than ${maxUrlLength} characters`, echo);
   if (read === 'https') throw invalid('url', 'https', 'must be an https address', echo);
+  if (read === 'credentials') throw invalid('url', 'url', 'must not contain a user or password: credentials go into headers');
   if (read === 'url') throw invalid('url', 'url', 'is not an address that can be delivered to', echo);
   if (!(await targets.isAllowed(read))) throw invalid('url', 'url', 'resolves to an address that is not public', url);
   return url;
@@ -40,12 +42,39 @@ export function eventsOf(events: string[]): string[] {
   return [...new Set(events)];
 }
 
+const maxHeaders = 10;
+const maxHeaderName = 128;
+const maxHeaderValue = 4096;
+
+/** Headers of the tenant's own, value by name in the order in which they were sent; no value appears in a message. */
+export function headersOf(headers: readonly { name: string; value?: string | undefined }[]): Record<string, string> {
+  if (headers.length > maxHeaders) throw invalid('headers', 'max', `has more than ${maxHeaders} items`);
+  const names = new Set<string>();
+  for (const [index, { name, value = '' }] of headers.entries()) {
+    const field = `headers[${index}]`;
+    if (name === '') throw invalid(`${field}.name`, 'required', 'is required');
+    if (name.length > maxHeaderName) throw invalid(`${field}.name`, 'max', `is longer than ${maxHeaderName} characters`);
+    // A token of RFC 9110, section 5.6.2. Another text may be a value in the wrong place, and is not echoed.
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) throw invalid(`${field}.name`, 'code', 'is not the name of an HTTP header');
+    const key = name.toLowerCase();
+    if (reservedHeaders.has(key)) throw invalid(`${field}.name`, 'oneof', 'is a header that the ledger or the connection sets', name);
+    if (names.has(key)) throw invalid(`${field}.name`, 'unique', 'is there twice', name);
+    names.add(key);
+    if (value === '') throw invalid(`${field}.value`, 'required', 'is required');
+    if (value.length > maxHeaderValue) throw invalid(`${field}.value`, 'max', `is longer than ${maxHeaderValue} characters`);
+    if (!/^[!-~]([ -~]*[!-~])?$/.test(value)) {
+      throw invalid(`${field}.value`, 'printable', 'must be printable ASCII characters without a blank at either end');
+    }
+  }
+  return Object.fromEntries(headers.map(({ name, value = '' }) => [name, value]));
+}
+
 /** A secret of the tenant's own; it appears in no message. */
 export function secretOf(secret: string): string {
   const length = Array.from(secret).length;
   if (length < 16) throw invalid('secret', 'min', 'is shorter than 16 characters');
   if (length > 255) throw invalid('secret', 'max', 'is longer than 255 characters');
-  if (!secret.isWellFormed() || /\p{C}/u.test(secret)) throw invalid('secret', 'unicode', 'has a character that does not print');
+  if (!printable.test(secret)) throw invalid('secret', 'printable', 'must consist of printable characters');
   return secret;
 }
 

@@ -24,6 +24,8 @@ export interface Lease {
   url: string;
   /** Encrypted; the newest first, and during a rotation the one before. */
   secrets: string[];
+  /** The webhook's own headers, encrypted; null: none. */
+  headers: string | null;
   body: string;
   /** Trace context of the event, if any. */
   traceparent: string | null;
@@ -35,7 +37,7 @@ export interface LeaseLimits {
   free: number;
   /** Deliveries of one tenant in flight, over all workers. */
   perTenant: number;
-  /** Encryption keys of this process. Without the key of its secret, nothing of a webhook is leased. */
+  /** Encryption keys of this process. Without the keys of its secret and headers, nothing of a webhook is leased. */
   keyIds: string[];
   leaseMs: number;
 }
@@ -85,10 +87,12 @@ export const firstUnleased = (
 // Deliveries of disabled and deleted webhooks that fail in one cycle: more would take longer than a statement may.
 const maxFailed = 2_000;
 
-/** Seconds until a tenant with a data error, or with a secret of an unknown key, is looked at again. */
+/** Seconds until a tenant with a data error, or with a secret or headers of an unknown key, is looked at again. */
 const postponeSeconds = 30;
 
-const keyUnknown = (keyIds: string): string => `(w.enabled and split_part(w.secret, ':', 1) <> all (${keyIds}::text[]))`;
+/** The key that the secret or the headers of an enabled webhook `w` are encrypted with and that `keyIds` lacks; null: none. */
+const missingKey = (keyIds: string): string => `(select split_part(encrypted, ':', 1) from unnest(array[w.secret, w.headers]) as encrypted
+  where w.enabled and split_part(encrypted, ':', 1) <> all (${keyIds}::text[]) limit 1)`;
 
 // A tenant's leases are counted under a lock of their own. Locking its row of `due` would block events and results.
 const findDue = {
@@ -114,12 +118,12 @@ const lease = {
   name: 'lease',
   text: `with clock as materialized (select clock_timestamp() as at),
     tenants as materialized (
-      select t.tenant_id, w.url, w.created_at, coalesce(w.enabled, false) as enabled, ${secretsAt('at')} as secrets,
-        case when ${keyUnknown('$7')} then 0
+      select t.tenant_id, w.url, w.headers, w.created_at, coalesce(w.enabled, false) as enabled, ${secretsAt('at')} as secrets,
+        case when ${missingKey('$7')} is not null then 0
           else greatest($2::int - (select count(*) from leases l where l.tenant_id = t.tenant_id and l.until > at), 0) end as capacity
       from clock, unnest($1::uuid[]) as t (tenant_id) left join webhooks w on w.tenant_id = t.tenant_id
     ), ready as materialized (
-      select t.tenant_id, t.url, t.enabled and not r.outlived as enabled, t.secrets, t.capacity,
+      select t.tenant_id, t.url, t.headers, t.enabled and not r.outlived as enabled, t.secrets, t.capacity,
         r.id, r.event_id, r.event_type, r.by_hand, r.run_at, r.expired, r.abandoned, r.attempt,
         row_number() over (partition by t.tenant_id, r.outlived order by r.run_at, r.id) as turn
       from tenants t cross join lateral (
@@ -162,11 +166,11 @@ const lease = {
       returning d.tenant_id, d.id
     )
     select r.tenant_id as tenant, r.id, r.event_id as "eventId", r.event_type as "eventType", r.attempt, r.by_hand as "byHand",
-      ${epochMs('r.run_at')} as "dueMs", ${epochMs('at')} as "startedMs", r.url, r.secrets, p.body, p.traceparent
+      ${epochMs('r.run_at')} as "dueMs", ${epochMs('at')} as "startedMs", r.url, r.secrets, r.headers, p.body, p.traceparent
     from clock, chosen r join payloads p on p.tenant_id = r.tenant_id and p.event_id = r.event_id
     where not r.expired or r.id in (select delivery_id from taken_over)
     union all
-    select tenant_id, id, null, null, null, null, null, null, null, null, null, null from failed
+    select tenant_id, id, null, null, null, null, null, null, null, null, null, null, null from failed
     order by 2`,
 };
 
@@ -194,7 +198,7 @@ const moveOn = {
         case when (select count(*) from leases l where l.tenant_id = t.tenant_id and l.until > at) >= $2::int
           then (select min(l.until) from leases l where l.tenant_id = t.tenant_id and l.until > at)
           else least((select min(l.until) from leases l where l.tenant_id = t.tenant_id), (${firstUnleased('t.tenant_id')})) end as work,
-        (select split_part(w.secret, ':', 1) from webhooks w where w.tenant_id = t.tenant_id and ${keyUnknown('$3')}) as missing
+        (select ${missingKey('$3')} from webhooks w where w.tenant_id = t.tenant_id) as missing
       from clock, unnest($1::uuid[]) as t (tenant_id)
     )
     update due q set next_at = case when missing is not null and work < again then again else work end

@@ -14,7 +14,7 @@ import { logFields } from '../platform/serve.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
 import { type RateLimitStatus, toConnectError } from '../platform/errors.ts';
 import type { Consumer } from './consumer.ts';
-import { listDeliveries, readDelivery, retryDelivery, type AttemptRow, type DeliveryRow } from './deliveries.ts';
+import { listDeliveries, readDelivery, retryDeliveries, retryDelivery, type AttemptRow, type DeliveryRow } from './deliveries.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
 import { deliveryOf, filterOf, integer, targetOf, tenantOf, timeOf } from './fields.ts';
 import type { Reason } from './refusal.ts';
@@ -83,8 +83,8 @@ export function notifierRoutes(context: NotifierContext): (router: ConnectRouter
         const subscribed = await consumer.pass(ranges);
         return { wantedTenantIds: subscribed.map((tenant) => toId('tenant', tenant)) };
       }),
-      configureWebhook: ofTenant(async ({ url, events, secret, enabled }, tenant, own) => {
-        const done = await configure(own, tenant, { url, events, secret, enabled });
+      configureWebhook: ofTenant(async ({ url, events, secret, enabled, headers }, tenant, own) => {
+        const done = await configure(own, tenant, { url, events, secret, enabled, headers });
         const { webhook, created, rateLimit } = done;
         return { webhook: webhookMessage(webhook), secret: done.secret ?? undefined, created, limit: limitMessage(rateLimit) };
       }),
@@ -97,8 +97,14 @@ export function notifierRoutes(context: NotifierContext): (router: ConnectRouter
         if (!webhook) throw notConfigured();
         return { webhook: webhookMessage(webhook) };
       }),
-      updateWebhook: ofTenant(async ({ url, events, changeEvents, enabled, secret }, tenant, own) => {
-        const done = await update(own, tenant, { url, enabled, secret, ...(changeEvents && { events }) });
+      updateWebhook: ofTenant(async ({ url, events, changeEvents, enabled, secret, headers, changeHeaders }, tenant, own) => {
+        const done = await update(own, tenant, {
+          url,
+          enabled,
+          secret,
+          ...(changeEvents && { events }),
+          ...(changeHeaders && { headers }),
+        });
         return { webhook: webhookMessage(done.webhook), secret: done.secret ?? undefined };
       }),
       deleteWebhook: ofTenant(async (_, tenant, { pool }) => {
@@ -135,6 +141,16 @@ export function notifierRoutes(context: NotifierContext): (router: ConnectRouter
         worker.wake();
         return { delivery: deliveryMessage(delivery), limit: limitMessage(rateLimit) };
       }),
+      retryDeliveries: ofTenant(async (request, tenant, { pool }) => {
+        const filter = {
+          types: filterOf('event_type', request.eventType),
+          startMs: timeOf('start_date', request.startMs),
+          endMs: timeOf('end_date', request.endMs),
+        };
+        const { queued, remaining, rateLimit } = await retryDeliveries(pool, quotas, tenant, filter);
+        worker.wake();
+        return { queued, remaining, limit: limitMessage(rateLimit) };
+      }),
       testWebhook: ofTenant(async ({ eventType, traceparent }, tenant, own) => {
         const { details, responseTimeMs, rateLimit } = await sendTestDelivery(own, worker, tenant, { type: eventType, traceparent });
         return { delivery: deliveryMessage(details.delivery), responseTimeMs, payload: details.payload, limit: limitMessage(rateLimit) };
@@ -160,7 +176,8 @@ function maybeMs(value: number | null): bigint | undefined {
 
 function webhookMessage(row: WebhookRow): MessageInitShape<typeof WebhookSchema> {
   const { url, events, enabled } = row;
-  return { url, events, enabled, createdMs: BigInt(row.created_ms), updatedMs: BigInt(row.updated_ms) };
+  const headers = row.header_names.map((name) => ({ name }));
+  return { url, events, enabled, headers, createdMs: BigInt(row.created_ms), updatedMs: BigInt(row.updated_ms) };
 }
 
 function attemptMessage(row: AttemptRow): MessageInitShape<typeof AttemptSchema> {

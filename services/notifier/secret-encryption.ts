@@ -1,4 +1,4 @@
-// Encryption of webhook secrets at rest: AES-256-GCM with the tenant's id as associated data.
+// Encryption of webhook secrets and headers at rest: AES-256-GCM with the tenant's id as associated data.
 import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
 
 /** A key and its name, which each encrypted text begins with. */
@@ -64,14 +64,15 @@ export class SecretEncryption {
     const colon = encrypted.indexOf(':');
     const id = encrypted.slice(0, colon);
     const known = this.keys.find((each) => each.id === id);
-    if (!known) throw new DecryptError(`a webhook secret is encrypted with key ${id}, which WEBHOOK_ENCRYPTION_KEY does not name`);
+    if (!known)
+      throw new DecryptError(`a webhook’s secret or headers are encrypted with key ${id}, which WEBHOOK_ENCRYPTION_KEY does not name`);
     const bytes = Buffer.from(encrypted.slice(colon + 1), 'base64');
     try {
       const decipher = createDecipheriv('aes-256-gcm', known.key, bytes.subarray(0, 12), { authTagLength: 16 });
       decipher.setAAD(Buffer.from(tenant)).setAuthTag(bytes.subarray(-16));
       return Buffer.concat([decipher.update(bytes.subarray(12, -16)), decipher.final()]).toString();
     } catch (cause) {
-      throw new DecryptError(`a webhook secret can't be decrypted with key ${id}: ${(cause as Error).message}`, { cause });
+      throw new DecryptError(`a webhook’s secret or headers can't be decrypted with key ${id}: ${(cause as Error).message}`, { cause });
     }
   }
 }

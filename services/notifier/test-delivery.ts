@@ -32,8 +32,8 @@ export async function sendTestDelivery(
   const rateLimit = await admit(pool, quotas, tenant, 'tests');
   const { timeoutMs, marginMs } = worker.options;
   const lease = await inTransaction(pool, [tenant], async (client): Promise<Lease> => {
-    const { rows } = await client.query<{ url: string; secrets: string; ms: number }>(
-      `select w.url, ${secretsAt('at')} as secrets, ${epochMs('at')} as ms from webhooks w, clock_timestamp() as at where w.tenant_id = $1`,
+    const { rows } = await client.query<{ url: string; secrets: string; headers: string | null; ms: number }>(
+      `select w.url, ${secretsAt('at')} as secrets, w.headers, ${epochMs('at')} as ms from webhooks w, clock_timestamp() as at where w.tenant_id = $1`,
       [tenant],
     );
     const [row] = rows;
@@ -55,7 +55,8 @@ export async function sendTestDelivery(
       [tenant, id, eventId, eventType, row.ms, timeoutMs + marginMs, leaseId, body, traceparent],
     );
     const [secrets, times] = [splitSecrets(row.secrets), { dueMs: row.ms, startedMs: row.ms }];
-    return { tenant, id, leaseId, eventId, eventType, attempt: 1, byHand: true, ...times, url: row.url, secrets, body, traceparent };
+    const { url, headers } = row;
+    return { tenant, id, leaseId, eventId, eventType, attempt: 1, byHand: true, ...times, url, secrets, headers, body, traceparent };
   });
   const sent = await worker.attempt(lease, { isTest: true });
   const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};

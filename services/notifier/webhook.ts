@@ -68,6 +68,25 @@ function standardBytes(secret: string): Buffer {
   return Buffer.from(secret);
 }
 
+/** Names that a tenant's own headers must not have: what a delivery sets, what frames a request, and what belongs to the connection. */
+export const reservedHeaders: ReadonlySet<string> = new Set([
+  ...['content-type', 'user-agent', 'traceparent', 'webhook-id', 'webhook-timestamp', 'webhook-signature'],
+  ...['x-webhook-signature', 'x-webhook-id', 'x-webhook-event', 'x-webhook-delivery', 'x-webhook-attempt'],
+  ...['host', 'content-length', 'expect'],
+  // Hop-by-hop, RFC 9110, section 7.6.1, and RFC 2616, section 13.5.1.
+  ...[
+    'connection',
+    'keep-alive',
+    'proxy-authenticate',
+    'proxy-authorization',
+    'proxy-connection',
+    'te',
+    'trailer',
+    'transfer-encoding',
+    'upgrade',
+  ],
+]);
+
 /** The headers of one attempt, ready to send. `secrets`: the newest first; in an overlap the one before follows. */
 export function deliveryHeaders(
   secrets: string[],

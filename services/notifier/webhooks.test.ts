@@ -93,7 +93,7 @@ describe('configuring', () => {
     ['an unknown event', { events: ['transaction.posted', 'account.deleted'] }, 'events[1]', 'oneof'],
     ['a short secret', { secret: 'x'.repeat(15) }, 'secret', 'min'],
     ['a long secret', { secret: 'x'.repeat(256) }, 'secret', 'max'],
-    ['a secret that does not print', { secret: `${'x'.repeat(20)}\n` }, 'secret', 'unicode'],
+    ['a secret that does not print', { secret: `${'x'.repeat(20)}\n` }, 'secret', 'printable'],
     ['an empty secret', { secret: '' }, 'secret', 'min'],
   ])('with %s is refused by the field', async (_, change, field, tag) => {
     const refused = await refusal(configure(change));
@@ -161,11 +161,14 @@ describe('a change', () => {
     }
   });
 
-  test('the database does not store the secret', async () => {
-    const { secret } = await configure();
-    const row = JSON.stringify(await stored());
-    expect(row).toContain('k1:');
-    expect(row).not.toContain(secret!.slice(6));
+  test('the database does not store the secret, nor a value of a header', async () => {
+    const { secret, webhook } = await configure({ headers: [{ name: 'X-Key', value: 'a value of a header' }] });
+    expect(webhook!.headers).toMatchObject([{ name: 'X-Key' }]);
+    expect(webhook!.headers[0]!.value).toBeUndefined();
+    const { rows } = await inTransaction(notifier.work, [tenant.tenant], (client) => client.query('select * from webhooks'));
+    expect(rows).toMatchObject([{ secret: expect.stringMatching(/^k1:/), headers: expect.stringMatching(/^k1:/) }]);
+    expect(JSON.stringify(rows)).not.toContain(secret!.slice(6));
+    expect(JSON.stringify(rows)).not.toContain('a value of a header');
   });
 
   test('deleted, there is nothing to read, change, rotate or delete', async () => {

@@ -2,7 +2,7 @@
 import { inTransaction, epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import type { RateLimitStatus } from '../platform/errors.ts';
 import type { Targets } from './addresses.ts';
-import { eventsOf, integer, secretOf, targetOf } from './fields.ts';
+import { eventsOf, headersOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
 import { newSecret, type SecretEncryption } from './secret-encryption.ts';
@@ -15,17 +15,18 @@ export interface WebhookContext {
   quotas: Quotas;
 }
 
-/** A tenant's webhook without its secret. */
+/** A tenant's webhook without its secret and the values of its headers. */
 export interface WebhookRow {
   url: string;
   events: string[];
   enabled: boolean;
+  header_names: string[];
   /** Milliseconds since the Unix epoch. */
   created_ms: number;
   updated_ms: number;
 }
 
-const columns = `url, events, enabled, ${epochMs('created_at')} as created_ms, ${epochMs('updated_at')} as updated_ms`;
+const columns = `url, events, enabled, header_names, ${epochMs('created_at')} as created_ms, ${epochMs('updated_at')} as updated_ms`;
 
 /** Reads the webhook of the tenant that is `$1`. */
 export const selectWebhook = { name: 'webhook', text: `select ${columns} from webhooks where tenant_id = $1` };
@@ -48,6 +49,8 @@ export interface Configuration {
   events: string[];
   secret?: string | undefined;
   enabled?: boolean | undefined;
+  /** Replaces all of them; absent where a webhook is configured: none. */
+  headers?: readonly { name: string; value?: string | undefined }[] | undefined;
 }
 
 /**
@@ -62,20 +65,21 @@ export async function configure(
   const url = await targetOf(context.targets, given.url);
   const events = eventsOf(given.events);
   const sent = given.secret === undefined ? null : secretOf(given.secret);
+  const [names, headers] = encryptHeaders(context, tenant, given.headers ?? []);
   const rateLimit = await admit(context.pool, context.quotas, tenant, 'webhook-config');
   return inTransaction(context.pool, [tenant], async (client) => {
     const generated = newSecret();
     // Of two at once, one creates it and the other replaces it.
     const { rows } = await client.query<WebhookRow & { created: boolean }>(
-      `insert into webhooks as w (tenant_id, url, events, enabled, secret, created_at, updated_at)
-       values ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp())
+      `insert into webhooks as w (tenant_id, url, events, enabled, secret, header_names, headers, created_at, updated_at)
+       values ($1, $2, $3, $4, $5, $7, $8, clock_timestamp(), clock_timestamp())
        on conflict (tenant_id) do update set url = excluded.url, events = excluded.events, enabled = excluded.enabled,
-         updated_at = excluded.updated_at,
+         header_names = excluded.header_names, headers = excluded.headers, updated_at = excluded.updated_at,
          secret = case when $6 then excluded.secret else w.secret end,
          previous_secret = case when $6 then null else w.previous_secret end,
          previous_until = case when $6 then null else w.previous_until end
        returning ${columns}, xmax = 0 as created`,
-      [tenant, url, events, given.enabled ?? true, context.secrets.encrypt(tenant, sent ?? generated), sent !== null],
+      [tenant, url, events, given.enabled ?? true, context.secrets.encrypt(tenant, sent ?? generated), sent !== null, names, headers],
     );
     const row = rows[0] as WebhookRow & { created: boolean };
     return { webhook: row, secret: sent ?? (row.created ? generated : null), created: row.created, rateLimit };
@@ -91,12 +95,14 @@ export async function update(
   const url = given.url === undefined ? null : await targetOf(context.targets, given.url);
   const events = given.events === undefined ? null : eventsOf(given.events);
   const secret = given.secret === undefined ? null : secretOf(given.secret);
+  const [names, headers] = given.headers === undefined ? [null, null] : encryptHeaders(context, tenant, given.headers);
   const webhook = await change(
     context.pool,
     tenant,
     `url = coalesce($2, url), events = coalesce($3, events), enabled = coalesce($4, enabled), secret = coalesce($5, secret),
-     previous_secret = case when $5 is null then previous_secret end, previous_until = case when $5 is null then previous_until end`,
-    [url, events, given.enabled ?? null, secret === null ? null : context.secrets.encrypt(tenant, secret)],
+     previous_secret = case when $5 is null then previous_secret end, previous_until = case when $5 is null then previous_until end,
+     header_names = coalesce($6, header_names), headers = case when $6 is null then headers else $7 end`,
+    [url, events, given.enabled ?? null, secret === null ? null : context.secrets.encrypt(tenant, secret), names, headers],
   );
   return { webhook, secret };
 }
@@ -128,6 +134,17 @@ export async function rotate(
 export async function remove(pool: Connections, tenant: string): Promise<void> {
   const gone = await inTransaction(pool, [tenant], (client) => client.query('delete from webhooks where tenant_id = $1', [tenant]));
   if (gone.rowCount === 0) throw notConfigured();
+}
+
+/** The names, and all of it encrypted; null: no headers. */
+function encryptHeaders(
+  { secrets }: WebhookContext,
+  tenant: string,
+  given: NonNullable<Configuration['headers']>,
+): [string[], string | null] {
+  const headers = headersOf(given);
+  const names = Object.keys(headers);
+  return [names, names.length === 0 ? null : secrets.encrypt(tenant, JSON.stringify(headers))];
 }
 
 function change(pool: Connections, tenant: string, assignments: string, values: unknown[]): Promise<WebhookRow> {

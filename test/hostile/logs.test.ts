@@ -90,12 +90,14 @@ test('no secret is logged, whether made, shown, sent, mistyped or refused', asyn
   ] as [string, Record<string, string>][]) {
     await cluster.rest('GET', `${path}/accounts`, { key: by, headers });
   }
-  const config = { url: receiver.url, events: ['account.created'] };
+  const value = keep('value of a webhook header', `Bearer ${randomBytes(8).toString('hex')}`);
+  const config = { url: receiver.url, events: ['account.created'], headers: [{ name: 'Authorization', value }] };
   keep('webhook secret', (await post(`${path}/webhooks`, config)).body.data.webhook_config.secret);
   const own = keep('given webhook secret', `own secret ${randomBytes(8).toString('hex')}`);
   await post(`${path}/webhooks`, { ...config, secret: own });
   await post(`${path}/webhooks`, { ...config, secret: `${own}\u0007` });
   await post(`${path}/webhooks`, { ...config, url: 'ftp://x', secret: own });
+  await post(`${path}/webhooks`, { ...config, headers: [{ name: 'Host', value }] });
   keep('rotated webhook secret', (await post(`${path}/webhooks/secret/rotate`, {})).body.data.webhook_config.secret);
   await post(`${path}/webhooks/test`, {});
   await post(`${path}/accounts`, { account_code: 'A', name: 'A', type: 'asset' });

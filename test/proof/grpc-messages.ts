@@ -58,6 +58,7 @@ export async function makeMessages(cluster: Cluster): Promise<ValidMessage[]> {
   const account = { tenantId, accountCode: 'FUZZ-1', name: 'Fuzz', actor: 'fuzzer', requestId: 'req-1', metadata: '{}' };
   const owned = { userId: owner.id, tenantId };
   const page = { limit: 50, cursor: '' };
+  const headers = [{ name: 'X-Api-Key', value: 'k' }];
   // Of a tenant without real events.
   const event = {
     tenantId: newId('tenant'),
@@ -128,7 +129,14 @@ export async function makeMessages(cluster: Cluster): Promise<ValidMessage[]> {
     notifier: {
       ingest: { events },
       pass: { stretches: [{ tenantId: newId('tenant'), after: 0n, through: 2n, createdMs: 1_700_000_000_000n }] },
-      configureWebhook: { tenantId, url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'], secret: 'x'.repeat(16), enabled: true },
+      configureWebhook: {
+        tenantId,
+        url: 'http://127.0.0.1:9/hook',
+        events: ['transaction.posted'],
+        secret: 'x'.repeat(16),
+        enabled: true,
+        headers,
+      },
       checkUrl: { url: 'http://127.0.0.1:9/hook' },
       getWebhook: { tenantId },
       updateWebhook: {
@@ -138,6 +146,8 @@ export async function makeMessages(cluster: Cluster): Promise<ValidMessage[]> {
         changeEvents: true,
         enabled: true,
         secret: 'y'.repeat(16),
+        headers,
+        changeHeaders: true,
       },
       deleteWebhook: { tenantId: other.id },
       rotateSecret: { tenantId, overlapSeconds: 60 },
@@ -152,6 +162,7 @@ export async function makeMessages(cluster: Cluster): Promise<ValidMessage[]> {
       },
       getDelivery: { tenantId, deliveryId },
       retryDelivery: { tenantId, deliveryId },
+      retryDeliveries: { tenantId, eventType: 'test.webhook', startMs: 0n, endMs: 4_000_000_000_000n },
       testWebhook: { tenantId, eventType: 'test.webhook' },
     },
   };

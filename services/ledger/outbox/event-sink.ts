@@ -35,33 +35,14 @@ export class EventsDeferred extends Error {
   }
 }
 
-/** The sink can't be reached, or gave an unknown answer: its `cause`. */
-export class SinkUnavailable extends Error {}
-
-/** An event that was rejected. */
-export interface DeadLetter {
-  /** UUID. */
-  tenant: string;
-  sequence: bigint;
-  part: number;
-  /** UUID. */
-  eventId: string;
-  type: string;
-  reason: string;
-}
-
-/** A part of a tenant's log, after its published offset. */
-export interface SequenceRange {
+/** A part of a tenant's log, from its published offset to the end of the log. */
+export interface UnpublishedRange {
   /** UUID. */
   tenant: string;
   /** The published offset: the sequence of the last published event. */
   published: bigint;
   /** The last sequence of the range; equal to `published` where it is empty. */
   through: bigint;
-}
-
-/** A range up to the end of the log. */
-export interface UnpublishedRange extends SequenceRange {
   /** When the last event of it was created, milliseconds since the Unix epoch. */
   createdMs: bigint;
 }

@@ -1,5 +1,5 @@
 // Publishes events to Kafka: one idempotent producer, one send at a time, and a new producer after a failed send.
-import { Partitioners, type ICustomPartitioner, type Message } from 'kafkajs';
+import { Partitioners, type Message, type PartitionMetadata } from 'kafkajs';
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { ensureTopic, metadataMaxAgeMs, openKafka, withAdmin } from '../../platform/kafka.ts';
 import type { KafkaSettings } from '../../platform/kafka-settings.ts';
@@ -28,7 +28,14 @@ interface Producer {
 /** Opens the publisher; connects with the first event or probe, and creates the topic where it is missing. */
 export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSink {
   const kafka = openKafka(settings, 'ledger', logger);
-  const partitions = new Partitions();
+  // As Java's producer chooses it.
+  const choose = Partitioners.DefaultPartitioner();
+  let partitions: PartitionMetadata[] = [];
+  /** -1 before the first send. */
+  const partitionOf = ({ tenantId }: Event): number =>
+    partitions.length === 0
+      ? -1
+      : choose({ topic: settings.topic, partitionMetadata: partitions, message: { key: tenantId, value: null } });
   /** Failing partitions, with the time of `performance.now()` until which nothing is sent to them. */
   const failing = new Map<number, number>();
   let producer: Promise<Producer> | undefined;
@@ -47,7 +54,8 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
       createPartitioner: () => (args) => {
         // A retry must fail: kafkajs sends it to no broker, and reports success, where a partition moved to a broker that took its own part before.
         if (unsent-- <= 0) throw new Error('a broker has not taken its part of a send');
-        return partitions.choose(args);
+        partitions = args.partitionMetadata;
+        return choose(args);
       },
     });
     const disconnect = () => client.disconnect().catch(() => undefined);
@@ -92,7 +100,7 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
       return [];
     } catch (error) {
       if (!(error instanceof SendFailed) || performance.now() - startedAt > quickFailureMs) throw error;
-      const parts = Map.groupBy(events, ({ tenantId }) => partitions.of(tenantId));
+      const parts = Map.groupBy(events, partitionOf);
       const failed = new Map<number, Event[]>();
       for (const [partition, part] of parts) {
         try {
@@ -104,15 +112,15 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
         }
       }
       // All fail: the cluster is at fault, unless they were known to.
-      if (failed.size === parts.size && ![...failed.keys()].some((partition) => failing.has(partition))) throw error;
+      if (failed.size === parts.size && !failed.keys().some((partition) => failing.has(partition))) throw error;
       for (const partition of failed.keys()) failing.set(partition, performance.now() + partitionBackOffMs);
       return [...failed.values()].flat();
     }
   };
   const publish = async (events: Event[]): Promise<void> => {
-    const isWaiting = ({ tenantId }: Event) => (failing.get(partitions.of(tenantId)) ?? 0) > performance.now();
+    const isWaiting = (event: Event) => failing.size > 0 && (failing.get(partitionOf(event)) ?? 0) > performance.now();
     const { waiting = [], ready = [] } = Object.groupBy(events, (event) => (isWaiting(event) ? 'waiting' : 'ready'));
-    const deferred = ready.length > 0 ? [...waiting, ...(await sendByPartition(ready))] : waiting;
+    const deferred = [...waiting, ...(await sendByPartition(ready))];
     if (deferred.length > 0) throw new EventsDeferred('a partition takes no events', new Set(deferred.map(({ tenantId }) => tenantId)));
   };
 
@@ -133,28 +141,6 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
       await producer?.then((open) => open.disconnect()).catch(() => undefined);
     },
   };
-}
-
-/** Caches tenants' partitions, chosen as Java's producer does: the hash takes a tenth of a send's CPU. */
-class Partitions {
-  private readonly known = new Map<string, number>();
-  private readonly partitionOf = Partitioners.DefaultPartitioner();
-  private metadata: Parameters<ReturnType<ICustomPartitioner>>[0]['partitionMetadata'] = [];
-
-  choose({ message: { key }, partitionMetadata }: Parameters<ReturnType<ICustomPartitioner>>[0]): number {
-    if (partitionMetadata.length !== this.metadata.length || this.known.size > 10_000) this.known.clear();
-    this.metadata = partitionMetadata;
-    return this.of(String(key));
-  }
-
-  /** A tenant's partition; -1 before the first send. */
-  of(tenant: string): number {
-    if (this.metadata.length === 0) return -1;
-    const message = { key: tenant, value: null };
-    const partition = this.known.get(tenant) ?? this.partitionOf({ topic: '', partitionMetadata: this.metadata, message });
-    this.known.set(tenant, partition);
-    return partition;
-  }
 }
 
 function* chunks(events: Event[], maxBytes: number): Iterable<Message[]> {

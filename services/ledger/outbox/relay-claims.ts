@@ -1,21 +1,25 @@
 // The relay's SQL on cursors (`relay_marks`): claim them and read events, advance published offsets, find unpublished events, measure the lag.
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { withBalanceEvents } from '../../platform/balance-events.ts';
-import { errorMessage } from '../../platform/lifetime.ts';
+import { toUuid } from '../../platform/ids.ts';
 import { inTransaction, epochMs, type Pool } from '../../platform/postgres.ts';
 import { bisect } from '../../platform/postgres-errors.ts';
 import { eventColumns, eventNames, eventOf, type EventRow } from '../events.ts';
 import { genesisHash } from '../log.ts';
-import { EventsDeferred, type DeadLetter, type SequenceRange, type UnpublishedRange } from './event-sink.ts';
+import type { UnpublishedRange } from './event-sink.ts';
+import type { RejectedEvent } from './publication.ts';
 
 /** A row of the log of a claimed tenant, from its published offset on; nulls where there is none. */
 type ClaimedRow = { tenant_id: string; published: bigint } & (EventRow | Record<keyof EventRow, null>);
 
-/** Events of a claimed tenant, oldest first. */
-export interface Claimed extends SequenceRange {
+/** What is published of a claimed tenant's log. */
+export interface Claimed extends PublishedOffset {
+  /** Oldest first; the last one has the claim's `sequence`. */
   events: Event[];
   /** Whether the limits cut the range off. */
   hasMore: boolean;
+  /** Why the next event can't be decoded. */
+  unreadable?: unknown;
 }
 
 /** What is read of each tenant, at most; one event at least. */
@@ -45,11 +49,11 @@ const claimed = `free as (
 
 /**
  * Claims the cursors of tenants (UUIDs) and reads the events after their published offsets; leaves out cursors that another `claimId` has claimed. The
- * transaction ends before anything is published. Throws EventsDeferred where a tenant's first event can't be decoded.
+ * transaction ends before anything is published.
  */
 export async function claim(pool: Pool, tenants: string[], claimId: string, options: ClaimOptions): Promise<Claimed[]> {
-  const rows = await inTransaction(pool, tenants, async (client) => {
-    const result = await client.query<ClaimedRow>({
+  const { rows } = await inTransaction(pool, tenants, (client) =>
+    client.query<ClaimedRow>({
       name: 'claim_cursors',
       // The event at the published offset is read, too: the next event carries its hash.
       text: `with ${claimed}
@@ -61,9 +65,8 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, opti
           where before is null or before <= $4 or sequence = c.published + 1 offset 0) l on true
         order by c.tenant_id, l.sequence`,
       values: [tenants, claimId, options.events + 1, options.bytes],
-    });
-    return result.rows;
-  });
+    }),
+  );
   return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, own]) => claimedOf(tenant, own, options));
 }
 
@@ -73,34 +76,32 @@ function claimedOf(tenant: string, rows: ClaimedRow[], options: ClaimOptions): C
   let previousHash = stored[0]?.sequence === published ? stored[0].hash : genesisHash;
   const unpublished = stored.filter((row) => row.sequence > published);
   const bytes = unpublished.reduce((sum, { payload }) => sum + payload.length, 0);
-  const claimed: Claimed = { tenant, published, through: published, events: [], hasMore: false };
-  claimed.hasMore = unpublished.length >= options.events || bytes > options.bytes;
+  const hasMore = unpublished.length >= options.events || bytes > options.bytes;
+  const claimed: Claimed = { tenant, sequence: published, events: [], hasMore };
   for (const row of unpublished) {
     try {
       const event = eventOf(tenant, row, previousHash);
       claimed.events.push(...(options.derivesBalances ? [event] : withBalanceEvents(event)));
     } catch (error) {
-      // The events before it are published first.
-      if (claimed.events.length > 0) return { ...claimed, hasMore: true };
-      throw new EventsDeferred(`event ${row.sequence} can't be read: ${errorMessage(error)}`);
+      return { ...claimed, unreadable: error };
     }
-    [claimed.through, previousHash] = [row.sequence, row.hash];
+    [claimed.sequence, previousHash] = [row.sequence, row.hash];
   }
   return claimed;
 }
 
 /** Claims as {@link claim} does, but reads only where the logs end. */
 export async function claimRanges(pool: Pool, tenants: string[], claimId: string): Promise<UnpublishedRange[]> {
-  return inTransaction(pool, tenants, async (client) => {
-    const { rows } = await client.query<UnpublishedRange>({
+  const { rows } = await inTransaction(pool, tenants, (client) =>
+    client.query<UnpublishedRange>({
       name: 'claim_ranges',
       text: `with ${claimed}
         select c.tenant_id as tenant, c.published, greatest(c.published, h.sequence) as through, ${epochMs('h.last_at')}::int8 as "createdMs"
         from claimed c, lateral (select sequence, last_at from heads where tenant_id = c.tenant_id offset 0) h order by c.tenant_id`,
       values: [tenants, claimId],
-    });
-    return rows;
-  });
+    }),
+  );
+  return rows;
 }
 
 /** Extends a claim that has not been taken over. */
@@ -129,7 +130,7 @@ export async function settle(
   pool: Pool,
   claimId: string,
   offsets: readonly PublishedOffset[],
-  deadLetters: readonly DeadLetter[],
+  rejected: readonly RejectedEvent[],
 ): Promise<Map<string, unknown>> {
   const failed = new Map<string, unknown>();
   const text = `with mine as (
@@ -140,15 +141,17 @@ export async function settle(
       from mine where m.tenant_id = mine.tenant_id
       returning m.tenant_id)
     insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
-      select t, s, p, e, y, r from unnest($4::uuid[], $5::bigint[], $6::int[], $7::uuid[], $8::text[], $9::text[])
-        as rejected (t, s, p, e, y, r) join advanced on advanced.tenant_id = rejected.t
+      select rejected.* from json_to_recordset($4) as rejected (tenant_id uuid, sequence bigint, part int, event_id uuid, type text, reason text)
+        join advanced using (tenant_id)
       on conflict (tenant_id, sequence, part) do update
         set reason = excluded.reason, refused_at = clock_timestamp(), refusals = relay_dead_letters.refusals + 1, published_at = null`;
-  const columns = (['tenant', 'sequence', 'part', 'eventId', 'type'] as const).map((name) => deadLetters.map((each) => each[name]));
-  const reasons = deadLetters.map(({ reason }) => reason.slice(0, 1000));
+  const deadLetters = rejected.map(({ event: { tenantId, sequence, part, id, type }, reason }) => {
+    const key = { tenant_id: toUuid('tenant', tenantId), sequence: sequence.toString(), part };
+    return { ...key, event_id: toUuid('evt', id), type, reason: reason.slice(0, 1000) };
+  });
   const write = async (part: readonly PublishedOffset[]) => {
     const [tenants, sequences] = [part.map(({ tenant }) => tenant), part.map(({ sequence }) => sequence)];
-    await pool.query({ name: 'settle_cursors', text, values: [claimId, tenants, sequences, ...columns, reasons] });
+    await pool.query({ name: 'settle_cursors', text, values: [claimId, tenants, sequences, JSON.stringify(deadLetters)] });
   };
   await bisect(offsets, write, ({ tenant }, error) => failed.set(tenant, error));
   return failed;
@@ -165,37 +168,33 @@ export async function findUnpublished(
   after: string | null,
   everything = false,
 ): Promise<{ tenants: string[]; next: string | null }> {
-  const { rows } = await pool.query<{ tenant_id: string; expired: boolean | null }>({
+  const { rows } = await pool.query<{ tenant_id: string }>({
     name: everything ? 'cursors_page' : 'active_cursors_page',
-    text: `select tenant_id, open_until <= clock_timestamp() as expired from relay_marks
+    text: `select tenant_id from relay_marks
       where ${everything ? '' : 'open_until is not null and '}tenant_id > $1 order by tenant_id limit ${pageSize}`,
     values: [after ?? '00000000-0000-0000-0000-000000000000'],
   });
+  const page = rows.map((row) => row.tenant_id);
   const found: string[] = [];
-  const expired = new Set(rows.filter((row) => row.expired === true).map((row) => row.tenant_id));
-  const look = (part: readonly string[]) =>
-    inTransaction(pool, [...part], async (client) => {
-      const unpublished = await client.query<{ tenant_id: string }>({
+  const look = async (part: readonly string[]) => {
+    const unpublished = await inTransaction(pool, [...part], (client) =>
+      client.query<{ tenant_id: string }>({
         name: 'unpublished',
-        text: `select m.tenant_id from relay_marks m join heads h on h.tenant_id = m.tenant_id
-        where m.tenant_id = any($1::uuid[]) and h.sequence > m.sequence order by m.tenant_id`,
+        text: `with quiet as (
+            select h.tenant_id, h.sequence from relay_marks m join heads h on h.tenant_id = m.tenant_id
+            where m.tenant_id = any($1::uuid[]) and m.open_until <= clock_timestamp() order by h.tenant_id for update of h skip locked),
+          deactivated as (
+            update relay_marks m set open_until = null from quiet
+            where m.tenant_id = quiet.tenant_id and m.sequence = quiet.sequence and m.open_until <= clock_timestamp())
+          select m.tenant_id from relay_marks m join heads h on h.tenant_id = m.tenant_id
+          where m.tenant_id = any($1::uuid[]) and h.sequence > m.sequence order by m.tenant_id`,
         values: [part],
-      });
-      const quiet = part.filter((tenant) => expired.has(tenant));
-      if (quiet.length > 0) {
-        await client.query({
-          name: 'deactivate_cursors',
-          text: `with quiet as (select tenant_id, sequence from heads where tenant_id = any($1::uuid[]) order by tenant_id for update skip locked)
-          update relay_marks m set open_until = null from quiet
-          where m.tenant_id = quiet.tenant_id and m.sequence = quiet.sequence and m.open_until <= clock_timestamp()`,
-          values: [quiet],
-        });
-      }
-      found.push(...unpublished.rows.map((row) => row.tenant_id));
-    });
-  const tenants = rows.map((row) => row.tenant_id);
-  if (tenants.length > 0) await bisect(tenants, look, (tenant) => found.push(tenant));
-  return { tenants: found, next: tenants.length < pageSize ? null : (tenants.at(-1) as string) };
+      }),
+    );
+    found.push(...unpublished.rows.map((row) => row.tenant_id));
+  };
+  if (page.length > 0) await bisect(page, look, (tenant) => found.push(tenant));
+  return { tenants: found, next: page.length < pageSize ? null : (page.at(-1) ?? null) };
 }
 
 /** How far publication is behind, over all tenants. */

@@ -2,57 +2,43 @@
 
 /** Tenants in one batch, at most. */
 const maxTenants = 64;
-
-/** Delays before the next try, milliseconds: the first one, doubled with each failure in a row, at most `maxMs`. */
-export interface BackOff {
-  firstMs: number;
-  maxMs: number;
-}
+/** A tenant backs off for so long after its first failure, twice as long with each more in a row, milliseconds. */
+const firstBackOffMs = 200;
+const maxBackOffMs = 10_000;
+/** Events of quiet tenants are collected this long, milliseconds. */
+export const quietPeriodMs = 1_000;
 
 /** Tenants (UUIDs) in the order in which they became due. No tenant is in two batches at a time. */
 export class RelayScheduler {
-  private readonly isQuiet: (tenant: string) => boolean;
-  private readonly quietPeriodMs: number;
   private readonly due = new Set<string>();
   private readonly inBatch = new Set<string>();
   /** Tenants that failed a shared batch: each gets batches of its own until one succeeds. */
   private readonly isolated = new Set<string>();
+  /** Failures in a row. */
   private readonly failures = new Map<string, number>();
-  /** Tenants that back off. */
-  private readonly timers = new Map<string, NodeJS.Timeout>();
-  /** Tenants that wait for the end of the quiet period. */
+  /** Tenants that wait for a time of their own, and those that wait for the end of the quiet period. */
+  private readonly delayed = new Set<string>();
   private readonly quiet = new Set<string>();
-  private quietTimer: NodeJS.Timeout | undefined;
-  private waiters: (() => void)[] = [];
-  private state: 'open' | 'ending' | 'closed' = 'open';
+  private isEnding = false;
+  private change = Promise.withResolvers<void>();
 
-  /** `isQuiet`: whether a tenant's events may wait for a quiet period. */
-  constructor(isQuiet: (tenant: string) => boolean, quietPeriodMs: number) {
-    this.isQuiet = isQuiet;
-    this.quietPeriodMs = quietPeriodMs;
-  }
-
-  /** Makes a tenant due, because its log has grown. A tenant that backs off keeps waiting. */
-  wake(tenant: string): void {
-    if (this.state === 'open' && this.isQuiet(tenant)) {
-      this.quiet.add(tenant);
-      this.quietTimer ??= setTimeout(() => this.endQuietPeriod(), this.quietPeriodMs);
-    } else this.repeat([tenant]);
+  /** Makes a tenant due, because its log has grown; with `isQuiet` at the end of the quiet period. A delayed tenant keeps waiting. */
+  wake(tenant: string, isQuiet = false): void {
+    if (!isQuiet || this.isEnding) return this.repeat([tenant]);
+    if (this.quiet.size === 0) setTimeout(() => this.endQuietPeriod(), quietPeriodMs).unref();
+    this.quiet.add(tenant);
   }
 
   /** Makes tenants due again, at once or when their batch is done. */
-  repeat(tenants: string[]): void {
-    for (const tenant of tenants) if (!this.timers.has(tenant)) this.due.add(tenant);
+  repeat(tenants: Iterable<string>): void {
+    for (const tenant of tenants) if (!this.delayed.has(tenant)) this.due.add(tenant);
     this.notify();
   }
 
   /** Takes the next batch, to be passed to `done` after it: up to 64 tenants, or one `isolated` tenant; empty where none is due. */
   take(isolated: boolean): string[] {
-    const tenants: string[] = [];
-    for (const tenant of this.due) {
-      if (tenants.length === (isolated ? 1 : maxTenants)) break;
-      if (!this.inBatch.has(tenant) && this.isolated.has(tenant) === isolated) tenants.push(tenant);
-    }
+    const ready = this.due.values().filter((tenant) => !this.inBatch.has(tenant) && this.isolated.has(tenant) === isolated);
+    const tenants = [...ready.take(isolated ? 1 : maxTenants)];
     for (const tenant of tenants) {
       this.due.delete(tenant);
       this.inBatch.add(tenant);
@@ -71,7 +57,7 @@ export class RelayScheduler {
     return this.due.size > 0 || this.inBatch.size > 0;
   }
 
-  /** Ends the tenant's back-off and isolation. */
+  /** Ends the tenant's isolation, and its next back-off is the first again. */
   succeeded(tenant: string): void {
     this.failures.delete(tenant);
     this.isolated.delete(tenant);
@@ -83,48 +69,43 @@ export class RelayScheduler {
     this.repeat(tenants);
   }
 
-  /** Keeps a tenant waiting, longer with each failure in a row. */
-  backOff(tenant: string, { firstMs, maxMs }: BackOff): void {
-    this.due.delete(tenant);
-    if (this.state === 'closed' || this.timers.has(tenant)) return;
+  /** Makes a tenant due after a failure, later with each one in a row. */
+  backOff(tenant: string): void {
     const failures = this.failures.get(tenant) ?? 0;
     this.failures.set(tenant, failures + 1);
-    const again = () => {
-      this.timers.delete(tenant);
+    this.delay(tenant, Math.min(firstBackOffMs * 2 ** failures, maxBackOffMs));
+  }
+
+  /** Makes a tenant due after so many milliseconds, and not before. */
+  delay(tenant: string, ms: number): void {
+    this.due.delete(tenant);
+    this.delayed.add(tenant);
+    const end = () => {
+      this.delayed.delete(tenant);
       this.repeat([tenant]);
     };
-    this.timers.set(tenant, setTimeout(again, Math.min(firstMs * 2 ** failures, maxMs)));
+    setTimeout(end, ms).unref();
   }
 
-  /** Waits until something changes. */
-  async changed(): Promise<void> {
-    if (this.state !== 'closed') await new Promise<void>((resolve) => this.waiters.push(resolve));
+  /** Waits until something changes, or for `notify`. */
+  changed(): Promise<void> {
+    return this.change.promise;
   }
 
-  /** Ends all quiet periods. */
+  /** Ends all waits of `changed`. */
+  notify(): void {
+    this.change.resolve();
+    this.change = Promise.withResolvers();
+  }
+
+  /** Makes quiet tenants due now, and those to come at once. */
   end(): void {
-    this.state = 'ending';
+    this.isEnding = true;
     this.endQuietPeriod();
   }
 
-  /** Stops all timers. */
-  close(): void {
-    this.state = 'closed';
-    clearTimeout(this.quietTimer);
-    for (const timer of this.timers.values()) clearTimeout(timer);
-    this.notify();
-  }
-
   private endQuietPeriod(): void {
-    clearTimeout(this.quietTimer);
-    this.quietTimer = undefined;
-    this.repeat([...this.quiet]);
+    this.repeat(this.quiet);
     this.quiet.clear();
-  }
-
-  private notify(): void {
-    const waiters = this.waiters;
-    this.waiters = [];
-    for (const resolve of waiters) resolve();
   }
 }

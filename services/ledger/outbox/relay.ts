@@ -7,14 +7,14 @@ import { openGauges } from '../../platform/gauges.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
 import type { Pool } from '../../platform/postgres.ts';
-import { isDataError, isTransient } from '../../platform/postgres-errors.ts';
+import { isDataError } from '../../platform/postgres-errors.ts';
 import type { Logger } from '../../platform/telemetry.ts';
-import { countDeadLetters, logFields, publishDueDeadLetters } from './dead-letters.ts';
-import { EventRejected, EventsDeferred, SinkUnavailable, type DeadLetter, type EventSink } from './event-sink.ts';
-import { publishEvents } from './publication.ts';
+import { countDeadLetters, publishDeadLetter } from './dead-letters.ts';
+import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
+import { publishEvents, type RejectedEvent } from './publication.ts';
 import * as cursors from './relay-claims.ts';
 import { RelayScheduler } from './relay-scheduler.ts';
-import { quietPeriodMs, Subscriptions } from './subscriptions.ts';
+import { Subscriptions } from './subscriptions.ts';
 
 /** What a relay needs. */
 export interface RelayOptions {
@@ -33,41 +33,45 @@ export interface RelayOptions {
 /** What a batch reads, shared by its tenants. */
 const maxEvents = 512;
 const maxBytes = 512 * 1024;
+/** Between the starts of shared batches, milliseconds: larger batches cost less. */
+const batchIntervalMs = 40;
 /** Without a batch for so long the sink is probed, milliseconds. */
 const probeAfterMs = 5_000;
 
-/** After a failure, and where another replica has claimed the tenant. */
-const afterFailure = { firstMs: 200, maxMs: 10_000 };
-const afterMiss = { firstMs: 25, maxMs: 1_000 };
+/** Where another replica has claimed the tenant, milliseconds. */
+const afterMissMs = 50;
 
-/** How far a tenant's events were published or skipped, and what comes next. */
+/** How far a claimed tenant's events were published or skipped, and what comes next. */
 interface Outcome extends cursors.PublishedOffset {
   /** Whether it is due again at once. */
   hasMore: boolean;
-  isDeferred?: boolean;
+  /** Why it must back off. */
+  failure?: unknown;
 }
 
 interface Batch {
   outcomes: Outcome[];
-  deadLetters: DeadLetter[];
+  rejected: RejectedEvent[];
   /** Events. */
   published: number;
 }
 
+/** The sink can't be reached, or gave an unknown answer: its `cause`. */
+class SinkUnavailable extends Error {}
+
 /** Relays the events of all tenants. */
 export class Relay {
   private readonly options: RelayOptions;
-  private readonly subscriptions: Subscriptions;
-  private readonly scheduler: RelayScheduler;
+  private readonly subscriptions = new Subscriptions();
+  private readonly scheduler = new RelayScheduler();
   private readonly loops: Promise<void>[] = [];
   /** One for the process, whose batches share no tenant: a claim whose answer was lost can be claimed again. */
   private readonly claimId = randomUUID();
   private readonly closed = new AbortController();
   /** No batch begins before, of `performance.now()`. */
   private pausedUntil = 0;
-  /** The same for shared batches only, by the number of events of the last one. */
+  /** The same for shared batches only. */
   private nextBatchAt = 0;
-  private batchEvents = 0;
   /** Failures of the sink or the database in a row; those of one tenant do not count. */
   private failures = 0;
   private isDatabaseFailing = false;
@@ -83,8 +87,6 @@ export class Relay {
   constructor(options: RelayOptions) {
     this.options = options;
     const { pool, sink, metrics } = options;
-    this.subscriptions = new Subscriptions(sink?.skip !== undefined);
-    this.scheduler = new RelayScheduler((tenant) => this.subscriptions.isQuiet(tenant), quietPeriodMs);
     const counter = (name: string, help: string) => new Counter({ name: `ledger_relay_${name}_total`, help, registers: [metrics] });
     this.published = counter('published', 'Events published, repetitions included, without those that the sink derives');
     this.skipped = counter('skipped', 'Events of tenants without a webhook, not published');
@@ -103,7 +105,7 @@ export class Relay {
 
   /** Publishes the tenant's (UUID) events soon. To be called after a commit to its log. */
   wake(tenant: string): void {
-    if (this.options.sink) this.scheduler.wake(tenant);
+    if (this.options.sink) this.scheduler.wake(tenant, this.subscriptions.isQuiet(tenant));
   }
 
   /** Dependencies for `/readyz`: the sink is `ok` or `away`; `relay` is there where the ledger's own database fails, or there is no sink. */
@@ -123,7 +125,7 @@ export class Relay {
     const deadline = performance.now() + 5_000;
     while (this.scheduler.isBusy && this.failures === 0 && performance.now() < deadline) await pause(20);
     this.closed.abort();
-    this.scheduler.close();
+    this.scheduler.notify();
     const ended = Promise.all(this.loops).then(() => this.options.sink?.close());
     // An unanswered call is abandoned: its claims expire, and its events are published again.
     await Promise.race([ended, pause(5_000, undefined, { ref: false })]);
@@ -137,48 +139,42 @@ export class Relay {
       if (delayMs > 0) await this.pause(delayMs);
       else if (tenants.length === 0) await this.scheduler.changed();
       else {
-        if (!isolated) this.nextBatchAt = now + Math.min(50, 25 + 2 * this.batchEvents);
-        this.batchEvents = await this.relay(sink, tenants);
+        if (!isolated) this.nextBatchAt = now + batchIntervalMs;
+        await this.relay(sink, tenants);
         this.scheduler.done(tenants);
       }
     }
   }
 
-  /** Relays one batch and returns how many events it published. A failure leaves the published offsets as they were, and is not thrown. */
-  private async relay(sink: EventSink, tenants: string[]): Promise<number> {
+  /** Relays one batch. A failure leaves the published offsets as they were, and is not thrown. */
+  private async relay(sink: EventSink, tenants: string[]): Promise<void> {
     const { pool, logger } = this.options;
     const startedAt = performance.now();
     const renewal = setInterval(() => {
       cursors.renew(pool, this.claimId, tenants).catch((error: unknown) => logger.debug({ err: error }, 'claims could not be renewed'));
     }, cursors.leaseSeconds * 300);
-    const batch: Batch = { outcomes: [], deadLetters: [], published: 0 };
-    let failure: unknown;
     try {
-      await this.publishBatch(sink, tenants, batch);
+      const batch = await this.publishBatch(sink, tenants);
+      const unsettled = await cursors.settle(pool, this.claimId, batch.outcomes, batch.rejected);
+      this.conclude(tenants, batch, unsettled);
+      const { published } = batch;
+      if (published > 0)
+        logger.info({ tenants: tenants.length, events: published, ms: Math.round(performance.now() - startedAt) }, 'events published');
     } catch (error) {
-      failure = error;
+      this.handleFailure(tenants, error);
       // Releases the claims for other replicas: no offset ever decreases.
-      batch.outcomes = tenants.map((tenant) => ({ tenant, sequence: 0n, hasMore: true }));
+      const unchanged = tenants.map((tenant) => ({ tenant, sequence: 0n }));
+      await cursors.settle(pool, this.claimId, unchanged, []).catch(() => undefined);
+    } finally {
+      clearInterval(renewal);
     }
-    clearInterval(renewal);
-    try {
-      const unsettled = await cursors.settle(pool, this.claimId, batch.outcomes, failure === undefined ? batch.deadLetters : []);
-      for (const [tenant, error] of unsettled) this.backOff(tenant, error);
-      if (failure === undefined) this.conclude(tenants, batch, unsettled);
-    } catch (error) {
-      failure ??= error;
-    }
-    if (failure !== undefined) this.handleFailure(tenants, failure);
-    const { published } = batch;
-    if (published > 0)
-      logger.info({ tenants: tenants.length, events: published, ms: Math.round(performance.now() - startedAt) }, 'events published');
-    return published;
   }
 
   /** Claims the tenants' cursors, then publishes or skips the events after them. */
-  private async publishBatch(sink: EventSink, tenants: string[], batch: Batch): Promise<void> {
+  private async publishBatch(sink: EventSink, tenants: string[]): Promise<Batch> {
     const { pool } = this.options;
-    const { subscribed, unsubscribed } = this.subscriptions.split(tenants);
+    const isSubscribed = (tenant: string) => !sink.skip || this.subscriptions.isSubscribed(tenant);
+    const { subscribed = [], unsubscribed = [] } = Object.groupBy(tenants, (each) => (isSubscribed(each) ? 'subscribed' : 'unsubscribed'));
     const share = (max: number) => Math.ceil(max / subscribed.length);
     const options = { events: share(maxEvents), bytes: share(maxBytes), derivesBalances: sink.derivesBalances === true };
     const claims = subscribed.length > 0 ? await cursors.claim(pool, subscribed, this.claimId, options) : [];
@@ -187,24 +183,24 @@ export class Relay {
     const events = claims.flatMap((each) => each.events);
     const publish = (some: Event[]) => this.ask(sink.publish(some));
     const { published, rejected, deferral } = await publishEvents({ ...sink, publish }, events);
-    Object.assign(batch, { published, deadLetters: rejected });
     this.published.inc(published);
-    if (deferral) this.options.logger.warn({ err: deferral, tenants: deferral.tenants?.size }, 'events of some tenants were deferred');
-    for (const { tenant, published, through, ...more } of claims) {
+    const outcomes = claims.map(({ tenant, sequence, hasMore, unreadable }): Outcome => {
       const isDeferred = deferral?.tenants?.has(toId('tenant', tenant)) === true;
-      batch.outcomes.push({ tenant, sequence: isDeferred ? published : through, isDeferred, ...more });
-    }
+      return { tenant, sequence: isDeferred ? 0n : sequence, hasMore, failure: isDeferred ? deferral : unreadable };
+    });
     const grown = ranges.filter(({ published, through }) => through > published);
     const subscribedNow = sink.skip && grown.length > 0 ? await this.ask(sink.skip(grown)) : new Set();
-    for (const { tenant, published, through } of ranges) {
-      const isSubscribed = subscribedNow.has(tenant);
-      if (through > published) this.subscriptions.record(tenant, isSubscribed);
-      if (!isSubscribed) this.skipped.inc(Number(through - published));
-      batch.outcomes.push({ tenant, sequence: isSubscribed ? published : through, hasMore: isSubscribed });
+    for (const { tenant, published, through } of grown) {
+      this.subscriptions.record(tenant, subscribedNow.has(tenant));
+      if (!subscribedNow.has(tenant)) this.skipped.inc(Number(through - published));
+    }
+    for (const { tenant, through } of ranges) {
+      const hasMore = subscribedNow.has(tenant);
+      outcomes.push({ tenant, sequence: hasMore ? 0n : through, hasMore });
     }
     // Where another replica has claimed everything, the sink was not asked anything.
-    if (events.length + grown.length === 0 && this.failures > 0) await this.ask(sink.probe(), true);
-    this.recover();
+    if (events.length + grown.length > 0) this.recover();
+    return { outcomes, rejected, published };
   }
 
   /** Awaits the sink's answer. Throws {@link SinkUnavailable} for every failure that is not about single events. */
@@ -226,21 +222,22 @@ export class Relay {
   }
 
   /** Schedules what comes next for each tenant of a batch. */
-  private conclude(tenants: string[], { outcomes, deadLetters }: Batch, unsettled: ReadonlyMap<string, unknown>): void {
-    const missed = new Set(tenants);
-    for (const { tenant, isDeferred, hasMore } of outcomes) {
-      missed.delete(tenant);
-      if (unsettled.has(tenant)) continue;
-      if (isDeferred) this.scheduler.backOff(tenant, afterFailure);
-      else {
-        if (deadLetters.length === 0) this.scheduler.succeeded(tenant);
-        if (hasMore) this.scheduler.repeat([tenant]);
-      }
+  private conclude(tenants: string[], { outcomes, rejected }: Batch, unsettled: ReadonlyMap<string, unknown>): void {
+    for (const { event, reason } of unsettled.size === 0 ? rejected : []) {
+      const { tenantId, sequence, part, id, type } = event;
+      this.rejected.inc();
+      this.options.logger.error({ tenant: tenantId, sequence, part, event_id: id, type, reason }, 'event rejected');
     }
-    for (const tenant of missed) this.scheduler.backOff(tenant, afterMiss);
-    const kept = deadLetters.filter(({ tenant }) => !unsettled.has(tenant));
-    this.rejected.inc(kept.length);
-    if (kept.length > 0) this.options.logger.error({ dead_letters: kept.map(logFields) }, 'events rejected');
+    for (const [failure, ended] of Map.groupBy(outcomes, ({ tenant, failure }) => failure ?? unsettled.get(tenant))) {
+      const ids = ended.map(({ tenant }) => tenant);
+      if (failure === undefined) {
+        // After a dead letter a tenant stays isolated: its next events may be rejected, too.
+        if (rejected.length === 0) for (const tenant of ids) this.scheduler.succeeded(tenant);
+        this.scheduler.repeat(ended.filter(({ hasMore }) => hasMore).map(({ tenant }) => tenant));
+      } else this.backOff(ids, failure);
+    }
+    const claimed = new Set(outcomes.map(({ tenant }) => tenant));
+    for (const tenant of tenants) if (!claimed.has(tenant)) this.scheduler.delay(tenant, afterMissMs);
   }
 
   /** A failure of one tenant isolates the tenants of its batch; any other pauses all. */
@@ -251,13 +248,16 @@ export class Relay {
     } else if (tenants.length > 1) {
       this.failed.inc();
       this.scheduler.isolate(tenants);
-    } else this.backOff(tenants[0] as string, error);
+    } else this.backOff(tenants, error);
   }
 
-  private backOff(tenant: string, error: unknown): void {
+  private backOff(tenants: string[], error: unknown): void {
     this.failed.inc();
-    this.options.logger.warn({ err: error, tenant: toId('tenant', tenant) }, 'events of a tenant could not be published');
-    this.scheduler.backOff(tenant, afterFailure);
+    this.options.logger.warn(
+      { err: error, tenants: tenants.map((tenant) => toId('tenant', tenant)) },
+      'events of some tenants not published',
+    );
+    for (const tenant of tenants) this.scheduler.backOff(tenant);
   }
 
   /** Pauses all batches, longer with each failure in a row. */
@@ -278,39 +278,34 @@ export class Relay {
   /** Finds events that other processes left behind, and probes an idle sink. */
   private async poll(sink: EventSink): Promise<void> {
     let after: string | null = null;
-    // At the start all cursors are read: after a restore of the database, say, one may be inactive.
-    let everything = true;
-    for (let isPaged = false; !this.closed.signal.aborted;) {
+    // At the start all cursors are read, without pauses: after a restore of the database, say, one may be inactive.
+    for (let everything = true; !this.closed.signal.aborted;) {
       try {
         const found = await cursors.findUnpublished(this.options.pool, after, everything);
         for (const tenant of found.tenants) this.wake(tenant);
         after = found.next;
         everything &&= after !== null;
-        isPaged = everything;
         if (performance.now() - this.answeredAt > probeAfterMs) await this.ask(sink.probe(), true);
         // While events wait, a batch decides.
         if (!this.scheduler.isBusy) this.recover();
       } catch (error) {
-        isPaged = false;
         this.fail(error);
       }
-      if (!isPaged) await this.pause(this.options.pollMs ?? 1_000);
+      if (!everything || this.failures > 0) await this.pause(this.options.pollMs ?? 1_000);
     }
   }
 
   private async publishDeadLetters(sink: EventSink): Promise<void> {
     const { pool, logger, pollMs = 1_000 } = this.options;
     const publish = (events: Event[]) => this.ask(sink.publish(events));
-    let isLogged = false;
     while (!this.closed.signal.aborted) {
       try {
-        if (this.failures === 0) await publishDueDeadLetters({ pool, publish, logger, signal: this.closed.signal });
-        isLogged = false;
+        const isDone = this.failures > 0 || !(await publishDeadLetter(pool, publish, logger));
+        if (isDone) await this.pause(pollMs);
       } catch (error) {
-        logger[isLogged || isTransient(error) ? 'debug' : 'warn']({ err: error }, 'dead letters could not be published');
-        isLogged = true;
+        logger.warn({ err: error }, 'a dead letter could not be published');
+        await this.pause(pollMs);
       }
-      await this.pause(pollMs);
     }
   }
 

@@ -1,57 +1,38 @@
 // Cache of which tenants have a webhook. Only a hint: the sink decides each time, in the transaction that takes or skips events.
+import { quietPeriodMs } from './relay-scheduler.ts';
 
-/** Events of busy tenants without a webhook are collected this long before they are skipped, milliseconds. */
-export const quietPeriodMs = 1_000;
-
-/** An answer older than this counts as none, milliseconds. It is more than a quiet period and the question at its end. */
+/** The next answer counts as repeated within this time, milliseconds. It is more than a quiet period and the question at its end. */
 const recentMs = 2 * quietPeriodMs;
 /** A tenant is busy after so many recent answers: one that sets up accounts, then a webhook, then posts, must not wait. */
 const busyAnswers = 4;
 /** How long events are published without asking again, milliseconds. */
 const subscribedMs = 60_000;
-/** Tenants remembered of each kind. */
+/** Tenants remembered. */
 const maxTenants = 200_000;
 
-/** What the sink answered, by tenant (UUID). */
+/** What the sink answered last, by tenant (UUID). */
 export class Subscriptions {
-  private readonly canAsk: boolean;
-  private readonly subscribedUntil = new Map<string, number>();
-  private readonly unsubscribed = new Map<string, { at: number; answers: number }>();
+  private readonly answers = new Map<string, { isSubscribed: boolean; at: number; repeated: number }>();
 
-  /** `canAsk`: whether the sink reports subscriptions; otherwise every tenant counts as subscribed. */
-  constructor(canAsk: boolean) {
-    this.canAsk = canAsk;
+  /** Whether the tenant's events are published without asking the sink. */
+  isSubscribed(tenant: string): boolean {
+    return this.recent(tenant, true, subscribedMs) !== undefined;
   }
 
-  /** Whether the tenant is busy and had no webhook just now, so that its events may wait for a quiet period. */
+  /** Whether the tenant is busy and had no webhook just now, so that its events may wait for the end of a quiet period. */
   isQuiet(tenant: string): boolean {
-    return this.recentAnswers(tenant) >= busyAnswers;
-  }
-
-  private recentAnswers(tenant: string): number {
-    const last = this.unsubscribed.get(tenant);
-    return last && performance.now() - last.at < recentMs ? last.answers : 0;
-  }
-
-  /** Tenants whose events are published, and those for which the sink is asked to skip them. */
-  split(tenants: string[]): { subscribed: string[]; unsubscribed: string[] } {
-    const now = performance.now();
-    const isSubscribed = (tenant: string) => !this.canAsk || (this.subscribedUntil.get(tenant) ?? -Infinity) > now;
-    const { subscribed = [], unsubscribed = [] } = Object.groupBy(tenants, (each) => (isSubscribed(each) ? 'subscribed' : 'unsubscribed'));
-    return { subscribed, unsubscribed };
+    return (this.recent(tenant, false, recentMs)?.repeated ?? 0) >= busyAnswers;
   }
 
   /** Remembers an answer. */
   record(tenant: string, isSubscribed: boolean): void {
-    if (isSubscribed) {
-      if (this.subscribedUntil.size > maxTenants) this.subscribedUntil.clear();
-      this.subscribedUntil.set(tenant, performance.now() + subscribedMs);
-      this.unsubscribed.delete(tenant);
-    } else {
-      const answers = this.recentAnswers(tenant) + 1;
-      if (this.unsubscribed.size > maxTenants) this.unsubscribed.clear();
-      this.unsubscribed.set(tenant, { at: performance.now(), answers });
-      this.subscribedUntil.delete(tenant);
-    }
+    const repeated = (this.recent(tenant, isSubscribed, recentMs)?.repeated ?? 0) + 1;
+    if (this.answers.size > maxTenants) this.answers.clear();
+    this.answers.set(tenant, { isSubscribed, at: performance.now(), repeated });
+  }
+
+  private recent(tenant: string, isSubscribed: boolean, ms: number) {
+    const last = this.answers.get(tenant);
+    return last?.isSubscribed === isSubscribed && performance.now() - last.at < ms ? last : undefined;
   }
 }

@@ -128,7 +128,34 @@ export declare type PassResponse = Message<"notifier.v1.PassResponse"> & {
 export declare const PassResponseSchema: GenMessage<PassResponse>;
 
 /**
- * Webhook is a tenant's configuration without its secret.
+ * Header is sent with every delivery, for receivers that expect a token.
+ *
+ * @generated from message notifier.v1.Header
+ */
+export declare type Header = Message<"notifier.v1.Header"> & {
+  /**
+   * 1 to 128 characters of an HTTP field name; none that the delivery, the connection or the body sets by itself.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * 1 to 4,096 printable ASCII characters without a blank at either end. Stored encrypted and never returned: absent in answers.
+   *
+   * @generated from field: optional string value = 2;
+   */
+  value?: string | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.Header.
+ * Use `create(HeaderSchema)` to create a new message.
+ */
+export declare const HeaderSchema: GenMessage<Header>;
+
+/**
+ * Webhook is a tenant's configuration without its secret and the values of its headers.
  *
  * @generated from message notifier.v1.Webhook
  */
@@ -163,6 +190,13 @@ export declare type Webhook = Message<"notifier.v1.Webhook"> & {
    * @generated from field: int64 updated_ms = 5;
    */
   updatedMs: bigint;
+
+  /**
+   * In the order in which they were sent.
+   *
+   * @generated from field: repeated notifier.v1.Header headers = 6;
+   */
+  headers: Header[];
 };
 
 /**
@@ -248,6 +282,13 @@ export declare type ConfigureWebhookRequest = Message<"notifier.v1.ConfigureWebh
    * @generated from field: optional bool enabled = 5;
    */
   enabled?: boolean | undefined;
+
+  /**
+   * At most 10, each name once whatever its case. None: deliveries carry none.
+   *
+   * @generated from field: repeated notifier.v1.Header headers = 6;
+   */
+  headers: Header[];
 };
 
 /**
@@ -386,6 +427,18 @@ export declare type UpdateWebhookRequest = Message<"notifier.v1.UpdateWebhookReq
    * @generated from field: optional string secret = 6;
    */
   secret?: string | undefined;
+
+  /**
+   * Replaces all headers if `change_headers` is true.
+   *
+   * @generated from field: repeated notifier.v1.Header headers = 7;
+   */
+  headers: Header[];
+
+  /**
+   * @generated from field: bool change_headers = 8;
+   */
+  changeHeaders: boolean;
 };
 
 /**
@@ -557,7 +610,7 @@ export declare type Delivery = Message<"notifier.v1.Delivery"> & {
   /**
    * Why the last attempt failed. Without a status: `dns`, `refused`, `reset`, `timeout`, `tls`, `protocol`, `response_too_large`,
    * `address_not_allowed`. Else `redirect`, `http_status`, `webhook_disabled`, or of a test `secret_unreadable`: the key of the
-   * webhook's secret is missing, and nothing was sent. (Other deliveries wait for the key.)
+   * webhook's secret or headers is missing, and nothing was sent. (Other deliveries wait for the key.)
    *
    * @generated from field: optional string error_class = 12;
    */
@@ -793,6 +846,73 @@ export declare type RetryDeliveryResponse = Message<"notifier.v1.RetryDeliveryRe
 export declare const RetryDeliveryResponseSchema: GenMessage<RetryDeliveryResponse>;
 
 /**
+ * @generated from message notifier.v1.RetryDeliveriesRequest
+ */
+export declare type RetryDeliveriesRequest = Message<"notifier.v1.RetryDeliveriesRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * All types if absent.
+   *
+   * @generated from field: optional string event_type = 2;
+   */
+  eventType?: string | undefined;
+
+  /**
+   * When the deliveries were created, inclusive; milliseconds since the Unix epoch.
+   *
+   * @generated from field: optional int64 start_ms = 3;
+   */
+  startMs?: bigint | undefined;
+
+  /**
+   * Exclusive.
+   *
+   * @generated from field: optional int64 end_ms = 4;
+   */
+  endMs?: bigint | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.RetryDeliveriesRequest.
+ * Use `create(RetryDeliveriesRequestSchema)` to create a new message.
+ */
+export declare const RetryDeliveriesRequestSchema: GenMessage<RetryDeliveriesRequest>;
+
+/**
+ * @generated from message notifier.v1.RetryDeliveriesResponse
+ */
+export declare type RetryDeliveriesResponse = Message<"notifier.v1.RetryDeliveriesResponse"> & {
+  /**
+   * Deliveries queued by this call, at most 1,000.
+   *
+   * @generated from field: int32 queued = 1;
+   */
+  queued: number;
+
+  /**
+   * Failed deliveries that match and were not queued.
+   *
+   * @generated from field: int64 remaining = 2;
+   */
+  remaining: bigint;
+
+  /**
+   * @generated from field: notifier.v1.Limit limit = 3;
+   */
+  limit?: Limit | undefined;
+};
+
+/**
+ * Describes the message notifier.v1.RetryDeliveriesResponse.
+ * Use `create(RetryDeliveriesResponseSchema)` to create a new message.
+ */
+export declare const RetryDeliveriesResponseSchema: GenMessage<RetryDeliveriesResponse>;
+
+/**
  * @generated from message notifier.v1.TestWebhookRequest
  */
 export declare type TestWebhookRequest = Message<"notifier.v1.TestWebhookRequest"> & {
@@ -894,8 +1014,8 @@ export declare const NotifierService: GenService<{
     output: typeof PassResponseSchema;
   },
   /**
-   * ConfigureWebhook creates the tenant's webhook; a second call replaces it. The secret stays unless a new one is sent. Errors:
-   * `validation_failed` (field `url`, tag `url` or `https`, for an address that is not allowed), `rate_limited`.
+   * ConfigureWebhook creates the tenant's webhook; a second call replaces it, `headers` included. The secret stays unless a new one is sent.
+   * Errors: `validation_failed` (field `url`, tag `url` or `https`, for an address that is not allowed), `rate_limited`.
    *
    * @generated from rpc notifier.v1.NotifierService.ConfigureWebhook
    */
@@ -986,6 +1106,17 @@ export declare const NotifierService: GenService<{
     methodKind: "unary";
     input: typeof RetryDeliveryRequestSchema;
     output: typeof RetryDeliveryResponseSchema;
+  },
+  /**
+   * RetryDeliveries queues one more attempt of each failed delivery that matches, the oldest first, up to 1,000; due at once. A second call
+   * queues those that are left or have failed again. Errors: `validation_failed`, `webhook_disabled`, `rate_limited` (shared with RetryDelivery).
+   *
+   * @generated from rpc notifier.v1.NotifierService.RetryDeliveries
+   */
+  retryDeliveries: {
+    methodKind: "unary";
+    input: typeof RetryDeliveriesRequestSchema;
+    output: typeof RetryDeliveriesResponseSchema;
   },
   /**
    * TestWebhook sends a test event now and returns the receiver's answer; each call sends another. Errors: `webhook_not_configured`,

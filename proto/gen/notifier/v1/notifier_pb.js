@@ -11,7 +11,7 @@ import { file_ledger_v1_events } from "../../ledger/v1/events_pb.js";
  * Describes the file notifier/v1/notifier.proto.
  */
 export const file_notifier_v1_notifier = /*@__PURE__*/
-  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEiSQoNSW5nZXN0UmVxdWVzdBIgCgZldmVudHMYASADKAsyEC5sZWRnZXIudjEuRXZlbnQSFgoOZGVyaXZlX3VwZGF0ZXMYAiABKAgiKQoOSW5nZXN0UmVzcG9uc2USFwoPdXBkYXRlc19kZXJpdmVkGAEgASgIIlAKB1N0cmV0Y2gSEQoJdGVuYW50X2lkGAEgASgJEg0KBWFmdGVyGAIgASgDEg8KB3Rocm91Z2gYAyABKAMSEgoKY3JlYXRlZF9tcxgEIAEoAyI2CgtQYXNzUmVxdWVzdBInCglzdHJldGNoZXMYASADKAsyFC5ub3RpZmllci52MS5TdHJldGNoIikKDFBhc3NSZXNwb25zZRIZChF3YW50ZWRfdGVuYW50X2lkcxgBIAMoCSJfCgdXZWJob29rEgsKA3VybBgBIAEoCRIOCgZldmVudHMYAiADKAkSDwoHZW5hYmxlZBgDIAEoCBISCgpjcmVhdGVkX21zGAQgASgDEhIKCnVwZGF0ZWRfbXMYBSABKAMiaAoFTGltaXQSDgoGcG9saWN5GAEgASgJEg0KBXF1b3RhGAIgASgFEhYKDndpbmRvd19zZWNvbmRzGAMgASgFEhEKCXJlbWFpbmluZxgEIAEoBRIVCg1yZXNldF9zZWNvbmRzGAUgASgFIosBChdDb25maWd1cmVXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSCwoDdXJsGAIgASgJEg4KBmV2ZW50cxgDIAMoCRITCgZzZWNyZXQYBCABKAlIAIgBARIUCgdlbmFibGVkGAUgASgISAGIAQFCCQoHX3NlY3JldEIKCghfZW5hYmxlZCKVAQoYQ29uZmlndXJlV2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rEhMKBnNlY3JldBgCIAEoCUgAiAEBEg8KB2NyZWF0ZWQYAyABKAgSIQoFbGltaXQYBCABKAsyEi5ub3RpZmllci52MS5MaW1pdEIJCgdfc2VjcmV0Ih4KD0NoZWNrVXJsUmVxdWVzdBILCgN1cmwYASABKAkiEgoQQ2hlY2tVcmxSZXNwb25zZSImChFHZXRXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkiOwoSR2V0V2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rIqwBChRVcGRhdGVXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSEAoDdXJsGAIgASgJSACIAQESDgoGZXZlbnRzGAMgAygJEhUKDWNoYW5nZV9ldmVudHMYBCABKAgSFAoHZW5hYmxlZBgFIAEoCEgBiAEBEhMKBnNlY3JldBgGIAEoCUgCiAEBQgYKBF91cmxCCgoIX2VuYWJsZWRCCQoHX3NlY3JldCJeChVVcGRhdGVXZWJob29rUmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2sSEwoGc2VjcmV0GAIgASgJSACIAQFCCQoHX3NlY3JldCIpChREZWxldGVXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkiFwoVRGVsZXRlV2ViaG9va1Jlc3BvbnNlIloKE1JvdGF0ZVNlY3JldFJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhwKD292ZXJsYXBfc2Vjb25kcxgCIAEoBUgAiAEBQhIKEF9vdmVybGFwX3NlY29uZHMiTQoUUm90YXRlU2VjcmV0UmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2sSDgoGc2VjcmV0GAIgASgJItwCCghEZWxpdmVyeRIKCgJpZBgBIAEoCRIQCghldmVudF9pZBgCIAEoCRISCgpldmVudF90eXBlGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYCgtzdGF0dXNfY29kZRgFIAEoBUgAiAEBEhAKCGF0dGVtcHRzGAYgASgFEhQKDG1heF9hdHRlbXB0cxgHIAEoBRIaCg1uZXh0X3JldHJ5X21zGAggASgDSAGIAQESGQoMZGVsaXZlcmVkX21zGAkgASgDSAKIAQESFgoJZmFpbGVkX21zGAogASgDSAOIAQESEgoKY3JlYXRlZF9tcxgLIAEoAxIYCgtlcnJvcl9jbGFzcxgMIAEoCUgEiAEBQg4KDF9zdGF0dXNfY29kZUIQCg5fbmV4dF9yZXRyeV9tc0IPCg1fZGVsaXZlcmVkX21zQgwKCl9mYWlsZWRfbXNCDgoMX2Vycm9yX2NsYXNzIpYBCgdBdHRlbXB0Eg4KBm51bWJlchgBIAEoBRISCgpzdGFydGVkX21zGAIgASgDEhMKC2R1cmF0aW9uX21zGAMgASgFEhgKC3N0YXR1c19jb2RlGAQgASgFSACIAQESGAoLZXJyb3JfY2xhc3MYBSABKAlIAYgBAUIOCgxfc3RhdHVzX2NvZGVCDgoMX2Vycm9yX2NsYXNzItUBChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhcKCmV2ZW50X3R5cGUYAiABKAlIAIgBARITCgZzdGF0dXMYAyABKAlIAYgBARIVCghzdGFydF9tcxgEIAEoA0gCiAEBEhMKBmVuZF9tcxgFIAEoA0gDiAEBEg0KBWxpbWl0GAYgASgFEg4KBm9mZnNldBgHIAEoBUINCgtfZXZlbnRfdHlwZUIJCgdfc3RhdHVzQgsKCV9zdGFydF9tc0IJCgdfZW5kX21zIooBChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEioKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rSACIAQESKQoKZGVsaXZlcmllcxgCIAMoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5Eg0KBXRvdGFsGAMgASgDQgoKCF93ZWJob29rIjwKEkdldERlbGl2ZXJ5UmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSEwoLZGVsaXZlcnlfaWQYAiABKAkipQEKE0dldERlbGl2ZXJ5UmVzcG9uc2USJwoIZGVsaXZlcnkYASABKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRIPCgdwYXlsb2FkGAIgASgJEhoKDXJlc3BvbnNlX2JvZHkYAyABKAlIAIgBARImCghhdHRlbXB0cxgEIAMoCzIULm5vdGlmaWVyLnYxLkF0dGVtcHRCEAoOX3Jlc3BvbnNlX2JvZHkiPgoUUmV0cnlEZWxpdmVyeVJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhMKC2RlbGl2ZXJ5X2lkGAIgASgJImMKFVJldHJ5RGVsaXZlcnlSZXNwb25zZRInCghkZWxpdmVyeRgBIAEoCzIVLm5vdGlmaWVyLnYxLkRlbGl2ZXJ5EiEKBWxpbWl0GAIgASgLMhIubm90aWZpZXIudjEuTGltaXQiUAoSVGVzdFdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRISCgpldmVudF90eXBlGAIgASgJEhMKC3RyYWNlcGFyZW50GAMgASgJIowBChNUZXN0V2ViaG9va1Jlc3BvbnNlEicKCGRlbGl2ZXJ5GAEgASgLMhUubm90aWZpZXIudjEuRGVsaXZlcnkSGAoQcmVzcG9uc2VfdGltZV9tcxgCIAEoBRIPCgdwYXlsb2FkGAMgASgJEiEKBWxpbWl0GAQgASgLMhIubm90aWZpZXIudjEuTGltaXQy5gcKD05vdGlmaWVyU2VydmljZRJBCgZJbmdlc3QSGi5ub3RpZmllci52MS5Jbmdlc3RSZXF1ZXN0Ghsubm90aWZpZXIudjEuSW5nZXN0UmVzcG9uc2USOwoEUGFzcxIYLm5vdGlmaWVyLnYxLlBhc3NSZXF1ZXN0Ghkubm90aWZpZXIudjEuUGFzc1Jlc3BvbnNlEl8KEENvbmZpZ3VyZVdlYmhvb2sSJC5ub3RpZmllci52MS5Db25maWd1cmVXZWJob29rUmVxdWVzdBolLm5vdGlmaWVyLnYxLkNvbmZpZ3VyZVdlYmhvb2tSZXNwb25zZRJHCghDaGVja1VybBIcLm5vdGlmaWVyLnYxLkNoZWNrVXJsUmVxdWVzdBodLm5vdGlmaWVyLnYxLkNoZWNrVXJsUmVzcG9uc2USTQoKR2V0V2ViaG9vaxIeLm5vdGlmaWVyLnYxLkdldFdlYmhvb2tSZXF1ZXN0Gh8ubm90aWZpZXIudjEuR2V0V2ViaG9va1Jlc3BvbnNlElYKDVVwZGF0ZVdlYmhvb2sSIS5ub3RpZmllci52MS5VcGRhdGVXZWJob29rUmVxdWVzdBoiLm5vdGlmaWVyLnYxLlVwZGF0ZVdlYmhvb2tSZXNwb25zZRJWCg1EZWxldGVXZWJob29rEiEubm90aWZpZXIudjEuRGVsZXRlV2ViaG9va1JlcXVlc3QaIi5ub3RpZmllci52MS5EZWxldGVXZWJob29rUmVzcG9uc2USUwoMUm90YXRlU2VjcmV0EiAubm90aWZpZXIudjEuUm90YXRlU2VjcmV0UmVxdWVzdBohLm5vdGlmaWVyLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlElkKDkxpc3REZWxpdmVyaWVzEiIubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GiMubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZRJQCgtHZXREZWxpdmVyeRIfLm5vdGlmaWVyLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBogLm5vdGlmaWVyLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2USVgoNUmV0cnlEZWxpdmVyeRIhLm5vdGlmaWVyLnYxLlJldHJ5RGVsaXZlcnlSZXF1ZXN0GiIubm90aWZpZXIudjEuUmV0cnlEZWxpdmVyeVJlc3BvbnNlElAKC1Rlc3RXZWJob29rEh8ubm90aWZpZXIudjEuVGVzdFdlYmhvb2tSZXF1ZXN0GiAubm90aWZpZXIudjEuVGVzdFdlYmhvb2tSZXNwb25zZWIGcHJvdG8z", [file_ledger_v1_events]);
+  fileDesc("Chpub3RpZmllci92MS9ub3RpZmllci5wcm90bxILbm90aWZpZXIudjEiSQoNSW5nZXN0UmVxdWVzdBIgCgZldmVudHMYASADKAsyEC5sZWRnZXIudjEuRXZlbnQSFgoOZGVyaXZlX3VwZGF0ZXMYAiABKAgiKQoOSW5nZXN0UmVzcG9uc2USFwoPdXBkYXRlc19kZXJpdmVkGAEgASgIIlAKB1N0cmV0Y2gSEQoJdGVuYW50X2lkGAEgASgJEg0KBWFmdGVyGAIgASgDEg8KB3Rocm91Z2gYAyABKAMSEgoKY3JlYXRlZF9tcxgEIAEoAyI2CgtQYXNzUmVxdWVzdBInCglzdHJldGNoZXMYASADKAsyFC5ub3RpZmllci52MS5TdHJldGNoIikKDFBhc3NSZXNwb25zZRIZChF3YW50ZWRfdGVuYW50X2lkcxgBIAMoCSI0CgZIZWFkZXISDAoEbmFtZRgBIAEoCRISCgV2YWx1ZRgCIAEoCUgAiAEBQggKBl92YWx1ZSKFAQoHV2ViaG9vaxILCgN1cmwYASABKAkSDgoGZXZlbnRzGAIgAygJEg8KB2VuYWJsZWQYAyABKAgSEgoKY3JlYXRlZF9tcxgEIAEoAxISCgp1cGRhdGVkX21zGAUgASgDEiQKB2hlYWRlcnMYBiADKAsyEy5ub3RpZmllci52MS5IZWFkZXIiaAoFTGltaXQSDgoGcG9saWN5GAEgASgJEg0KBXF1b3RhGAIgASgFEhYKDndpbmRvd19zZWNvbmRzGAMgASgFEhEKCXJlbWFpbmluZxgEIAEoBRIVCg1yZXNldF9zZWNvbmRzGAUgASgFIrEBChdDb25maWd1cmVXZWJob29rUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSCwoDdXJsGAIgASgJEg4KBmV2ZW50cxgDIAMoCRITCgZzZWNyZXQYBCABKAlIAIgBARIUCgdlbmFibGVkGAUgASgISAGIAQESJAoHaGVhZGVycxgGIAMoCzITLm5vdGlmaWVyLnYxLkhlYWRlckIJCgdfc2VjcmV0QgoKCF9lbmFibGVkIpUBChhDb25maWd1cmVXZWJob29rUmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2sSEwoGc2VjcmV0GAIgASgJSACIAQESDwoHY3JlYXRlZBgDIAEoCBIhCgVsaW1pdBgEIAEoCzISLm5vdGlmaWVyLnYxLkxpbWl0QgkKB19zZWNyZXQiHgoPQ2hlY2tVcmxSZXF1ZXN0EgsKA3VybBgBIAEoCSISChBDaGVja1VybFJlc3BvbnNlIiYKEUdldFdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCSI7ChJHZXRXZWJob29rUmVzcG9uc2USJQoHd2ViaG9vaxgBIAEoCzIULm5vdGlmaWVyLnYxLldlYmhvb2si6gEKFFVwZGF0ZVdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIQCgN1cmwYAiABKAlIAIgBARIOCgZldmVudHMYAyADKAkSFQoNY2hhbmdlX2V2ZW50cxgEIAEoCBIUCgdlbmFibGVkGAUgASgISAGIAQESEwoGc2VjcmV0GAYgASgJSAKIAQESJAoHaGVhZGVycxgHIAMoCzITLm5vdGlmaWVyLnYxLkhlYWRlchIWCg5jaGFuZ2VfaGVhZGVycxgIIAEoCEIGCgRfdXJsQgoKCF9lbmFibGVkQgkKB19zZWNyZXQiXgoVVXBkYXRlV2ViaG9va1Jlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rEhMKBnNlY3JldBgCIAEoCUgAiAEBQgkKB19zZWNyZXQiKQoURGVsZXRlV2ViaG9va1JlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJIhcKFURlbGV0ZVdlYmhvb2tSZXNwb25zZSJaChNSb3RhdGVTZWNyZXRSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIcCg9vdmVybGFwX3NlY29uZHMYAiABKAVIAIgBAUISChBfb3ZlcmxhcF9zZWNvbmRzIk0KFFJvdGF0ZVNlY3JldFJlc3BvbnNlEiUKB3dlYmhvb2sYASABKAsyFC5ub3RpZmllci52MS5XZWJob29rEg4KBnNlY3JldBgCIAEoCSLcAgoIRGVsaXZlcnkSCgoCaWQYASABKAkSEAoIZXZlbnRfaWQYAiABKAkSEgoKZXZlbnRfdHlwZRgDIAEoCRIOCgZzdGF0dXMYBCABKAkSGAoLc3RhdHVzX2NvZGUYBSABKAVIAIgBARIQCghhdHRlbXB0cxgGIAEoBRIUCgxtYXhfYXR0ZW1wdHMYByABKAUSGgoNbmV4dF9yZXRyeV9tcxgIIAEoA0gBiAEBEhkKDGRlbGl2ZXJlZF9tcxgJIAEoA0gCiAEBEhYKCWZhaWxlZF9tcxgKIAEoA0gDiAEBEhIKCmNyZWF0ZWRfbXMYCyABKAMSGAoLZXJyb3JfY2xhc3MYDCABKAlIBIgBAUIOCgxfc3RhdHVzX2NvZGVCEAoOX25leHRfcmV0cnlfbXNCDwoNX2RlbGl2ZXJlZF9tc0IMCgpfZmFpbGVkX21zQg4KDF9lcnJvcl9jbGFzcyKWAQoHQXR0ZW1wdBIOCgZudW1iZXIYASABKAUSEgoKc3RhcnRlZF9tcxgCIAEoAxITCgtkdXJhdGlvbl9tcxgDIAEoBRIYCgtzdGF0dXNfY29kZRgEIAEoBUgAiAEBEhgKC2Vycm9yX2NsYXNzGAUgASgJSAGIAQFCDgoMX3N0YXR1c19jb2RlQg4KDF9lcnJvcl9jbGFzcyLVAQoVTGlzdERlbGl2ZXJpZXNSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIXCgpldmVudF90eXBlGAIgASgJSACIAQESEwoGc3RhdHVzGAMgASgJSAGIAQESFQoIc3RhcnRfbXMYBCABKANIAogBARITCgZlbmRfbXMYBSABKANIA4gBARINCgVsaW1pdBgGIAEoBRIOCgZvZmZzZXQYByABKAVCDQoLX2V2ZW50X3R5cGVCCQoHX3N0YXR1c0ILCglfc3RhcnRfbXNCCQoHX2VuZF9tcyKKAQoWTGlzdERlbGl2ZXJpZXNSZXNwb25zZRIqCgd3ZWJob29rGAEgASgLMhQubm90aWZpZXIudjEuV2ViaG9va0gAiAEBEikKCmRlbGl2ZXJpZXMYAiADKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRINCgV0b3RhbBgDIAEoA0IKCghfd2ViaG9vayI8ChJHZXREZWxpdmVyeVJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEhMKC2RlbGl2ZXJ5X2lkGAIgASgJIqUBChNHZXREZWxpdmVyeVJlc3BvbnNlEicKCGRlbGl2ZXJ5GAEgASgLMhUubm90aWZpZXIudjEuRGVsaXZlcnkSDwoHcGF5bG9hZBgCIAEoCRIaCg1yZXNwb25zZV9ib2R5GAMgASgJSACIAQESJgoIYXR0ZW1wdHMYBCADKAsyFC5ub3RpZmllci52MS5BdHRlbXB0QhAKDl9yZXNwb25zZV9ib2R5Ij4KFFJldHJ5RGVsaXZlcnlSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRITCgtkZWxpdmVyeV9pZBgCIAEoCSJjChVSZXRyeURlbGl2ZXJ5UmVzcG9uc2USJwoIZGVsaXZlcnkYASABKAsyFS5ub3RpZmllci52MS5EZWxpdmVyeRIhCgVsaW1pdBgCIAEoCzISLm5vdGlmaWVyLnYxLkxpbWl0IpcBChZSZXRyeURlbGl2ZXJpZXNSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIXCgpldmVudF90eXBlGAIgASgJSACIAQESFQoIc3RhcnRfbXMYAyABKANIAYgBARITCgZlbmRfbXMYBCABKANIAogBAUINCgtfZXZlbnRfdHlwZUILCglfc3RhcnRfbXNCCQoHX2VuZF9tcyJfChdSZXRyeURlbGl2ZXJpZXNSZXNwb25zZRIOCgZxdWV1ZWQYASABKAUSEQoJcmVtYWluaW5nGAIgASgDEiEKBWxpbWl0GAMgASgLMhIubm90aWZpZXIudjEuTGltaXQiUAoSVGVzdFdlYmhvb2tSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRISCgpldmVudF90eXBlGAIgASgJEhMKC3RyYWNlcGFyZW50GAMgASgJIowBChNUZXN0V2ViaG9va1Jlc3BvbnNlEicKCGRlbGl2ZXJ5GAEgASgLMhUubm90aWZpZXIudjEuRGVsaXZlcnkSGAoQcmVzcG9uc2VfdGltZV9tcxgCIAEoBRIPCgdwYXlsb2FkGAMgASgJEiEKBWxpbWl0GAQgASgLMhIubm90aWZpZXIudjEuTGltaXQyxAgKD05vdGlmaWVyU2VydmljZRJBCgZJbmdlc3QSGi5ub3RpZmllci52MS5Jbmdlc3RSZXF1ZXN0Ghsubm90aWZpZXIudjEuSW5nZXN0UmVzcG9uc2USOwoEUGFzcxIYLm5vdGlmaWVyLnYxLlBhc3NSZXF1ZXN0Ghkubm90aWZpZXIudjEuUGFzc1Jlc3BvbnNlEl8KEENvbmZpZ3VyZVdlYmhvb2sSJC5ub3RpZmllci52MS5Db25maWd1cmVXZWJob29rUmVxdWVzdBolLm5vdGlmaWVyLnYxLkNvbmZpZ3VyZVdlYmhvb2tSZXNwb25zZRJHCghDaGVja1VybBIcLm5vdGlmaWVyLnYxLkNoZWNrVXJsUmVxdWVzdBodLm5vdGlmaWVyLnYxLkNoZWNrVXJsUmVzcG9uc2USTQoKR2V0V2ViaG9vaxIeLm5vdGlmaWVyLnYxLkdldFdlYmhvb2tSZXF1ZXN0Gh8ubm90aWZpZXIudjEuR2V0V2ViaG9va1Jlc3BvbnNlElYKDVVwZGF0ZVdlYmhvb2sSIS5ub3RpZmllci52MS5VcGRhdGVXZWJob29rUmVxdWVzdBoiLm5vdGlmaWVyLnYxLlVwZGF0ZVdlYmhvb2tSZXNwb25zZRJWCg1EZWxldGVXZWJob29rEiEubm90aWZpZXIudjEuRGVsZXRlV2ViaG9va1JlcXVlc3QaIi5ub3RpZmllci52MS5EZWxldGVXZWJob29rUmVzcG9uc2USUwoMUm90YXRlU2VjcmV0EiAubm90aWZpZXIudjEuUm90YXRlU2VjcmV0UmVxdWVzdBohLm5vdGlmaWVyLnYxLlJvdGF0ZVNlY3JldFJlc3BvbnNlElkKDkxpc3REZWxpdmVyaWVzEiIubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GiMubm90aWZpZXIudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZRJQCgtHZXREZWxpdmVyeRIfLm5vdGlmaWVyLnYxLkdldERlbGl2ZXJ5UmVxdWVzdBogLm5vdGlmaWVyLnYxLkdldERlbGl2ZXJ5UmVzcG9uc2USVgoNUmV0cnlEZWxpdmVyeRIhLm5vdGlmaWVyLnYxLlJldHJ5RGVsaXZlcnlSZXF1ZXN0GiIubm90aWZpZXIudjEuUmV0cnlEZWxpdmVyeVJlc3BvbnNlElwKD1JldHJ5RGVsaXZlcmllcxIjLm5vdGlmaWVyLnYxLlJldHJ5RGVsaXZlcmllc1JlcXVlc3QaJC5ub3RpZmllci52MS5SZXRyeURlbGl2ZXJpZXNSZXNwb25zZRJQCgtUZXN0V2ViaG9vaxIfLm5vdGlmaWVyLnYxLlRlc3RXZWJob29rUmVxdWVzdBogLm5vdGlmaWVyLnYxLlRlc3RXZWJob29rUmVzcG9uc2ViBnByb3RvMw", [file_ledger_v1_events]);
 
 /**
  * Describes the message notifier.v1.IngestRequest.
@@ -49,172 +49,193 @@ export const PassResponseSchema = /*@__PURE__*/
   messageDesc(file_notifier_v1_notifier, 4);
 
 /**
+ * Describes the message notifier.v1.Header.
+ * Use `create(HeaderSchema)` to create a new message.
+ */
+export const HeaderSchema = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 5);
+
+/**
  * Describes the message notifier.v1.Webhook.
  * Use `create(WebhookSchema)` to create a new message.
  */
 export const WebhookSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 5);
+  messageDesc(file_notifier_v1_notifier, 6);
 
 /**
  * Describes the message notifier.v1.Limit.
  * Use `create(LimitSchema)` to create a new message.
  */
 export const LimitSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 6);
+  messageDesc(file_notifier_v1_notifier, 7);
 
 /**
  * Describes the message notifier.v1.ConfigureWebhookRequest.
  * Use `create(ConfigureWebhookRequestSchema)` to create a new message.
  */
 export const ConfigureWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 7);
+  messageDesc(file_notifier_v1_notifier, 8);
 
 /**
  * Describes the message notifier.v1.ConfigureWebhookResponse.
  * Use `create(ConfigureWebhookResponseSchema)` to create a new message.
  */
 export const ConfigureWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 8);
+  messageDesc(file_notifier_v1_notifier, 9);
 
 /**
  * Describes the message notifier.v1.CheckUrlRequest.
  * Use `create(CheckUrlRequestSchema)` to create a new message.
  */
 export const CheckUrlRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 9);
+  messageDesc(file_notifier_v1_notifier, 10);
 
 /**
  * Describes the message notifier.v1.CheckUrlResponse.
  * Use `create(CheckUrlResponseSchema)` to create a new message.
  */
 export const CheckUrlResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 10);
+  messageDesc(file_notifier_v1_notifier, 11);
 
 /**
  * Describes the message notifier.v1.GetWebhookRequest.
  * Use `create(GetWebhookRequestSchema)` to create a new message.
  */
 export const GetWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 11);
+  messageDesc(file_notifier_v1_notifier, 12);
 
 /**
  * Describes the message notifier.v1.GetWebhookResponse.
  * Use `create(GetWebhookResponseSchema)` to create a new message.
  */
 export const GetWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 12);
+  messageDesc(file_notifier_v1_notifier, 13);
 
 /**
  * Describes the message notifier.v1.UpdateWebhookRequest.
  * Use `create(UpdateWebhookRequestSchema)` to create a new message.
  */
 export const UpdateWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 13);
+  messageDesc(file_notifier_v1_notifier, 14);
 
 /**
  * Describes the message notifier.v1.UpdateWebhookResponse.
  * Use `create(UpdateWebhookResponseSchema)` to create a new message.
  */
 export const UpdateWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 14);
+  messageDesc(file_notifier_v1_notifier, 15);
 
 /**
  * Describes the message notifier.v1.DeleteWebhookRequest.
  * Use `create(DeleteWebhookRequestSchema)` to create a new message.
  */
 export const DeleteWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 15);
+  messageDesc(file_notifier_v1_notifier, 16);
 
 /**
  * Describes the message notifier.v1.DeleteWebhookResponse.
  * Use `create(DeleteWebhookResponseSchema)` to create a new message.
  */
 export const DeleteWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 16);
+  messageDesc(file_notifier_v1_notifier, 17);
 
 /**
  * Describes the message notifier.v1.RotateSecretRequest.
  * Use `create(RotateSecretRequestSchema)` to create a new message.
  */
 export const RotateSecretRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 17);
+  messageDesc(file_notifier_v1_notifier, 18);
 
 /**
  * Describes the message notifier.v1.RotateSecretResponse.
  * Use `create(RotateSecretResponseSchema)` to create a new message.
  */
 export const RotateSecretResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 18);
+  messageDesc(file_notifier_v1_notifier, 19);
 
 /**
  * Describes the message notifier.v1.Delivery.
  * Use `create(DeliverySchema)` to create a new message.
  */
 export const DeliverySchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 19);
+  messageDesc(file_notifier_v1_notifier, 20);
 
 /**
  * Describes the message notifier.v1.Attempt.
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 20);
+  messageDesc(file_notifier_v1_notifier, 21);
 
 /**
  * Describes the message notifier.v1.ListDeliveriesRequest.
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 21);
+  messageDesc(file_notifier_v1_notifier, 22);
 
 /**
  * Describes the message notifier.v1.ListDeliveriesResponse.
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 22);
+  messageDesc(file_notifier_v1_notifier, 23);
 
 /**
  * Describes the message notifier.v1.GetDeliveryRequest.
  * Use `create(GetDeliveryRequestSchema)` to create a new message.
  */
 export const GetDeliveryRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 23);
+  messageDesc(file_notifier_v1_notifier, 24);
 
 /**
  * Describes the message notifier.v1.GetDeliveryResponse.
  * Use `create(GetDeliveryResponseSchema)` to create a new message.
  */
 export const GetDeliveryResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 24);
+  messageDesc(file_notifier_v1_notifier, 25);
 
 /**
  * Describes the message notifier.v1.RetryDeliveryRequest.
  * Use `create(RetryDeliveryRequestSchema)` to create a new message.
  */
 export const RetryDeliveryRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 25);
+  messageDesc(file_notifier_v1_notifier, 26);
 
 /**
  * Describes the message notifier.v1.RetryDeliveryResponse.
  * Use `create(RetryDeliveryResponseSchema)` to create a new message.
  */
 export const RetryDeliveryResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 26);
+  messageDesc(file_notifier_v1_notifier, 27);
+
+/**
+ * Describes the message notifier.v1.RetryDeliveriesRequest.
+ * Use `create(RetryDeliveriesRequestSchema)` to create a new message.
+ */
+export const RetryDeliveriesRequestSchema = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 28);
+
+/**
+ * Describes the message notifier.v1.RetryDeliveriesResponse.
+ * Use `create(RetryDeliveriesResponseSchema)` to create a new message.
+ */
+export const RetryDeliveriesResponseSchema = /*@__PURE__*/
+  messageDesc(file_notifier_v1_notifier, 29);
 
 /**
  * Describes the message notifier.v1.TestWebhookRequest.
  * Use `create(TestWebhookRequestSchema)` to create a new message.
  */
 export const TestWebhookRequestSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 27);
+  messageDesc(file_notifier_v1_notifier, 30);
 
 /**
  * Describes the message notifier.v1.TestWebhookResponse.
  * Use `create(TestWebhookResponseSchema)` to create a new message.
  */
 export const TestWebhookResponseSchema = /*@__PURE__*/
-  messageDesc(file_notifier_v1_notifier, 28);
+  messageDesc(file_notifier_v1_notifier, 31);
 
 /**
  * NotifierService stores each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
