@@ -93,7 +93,7 @@ describe('configuring', () => {
     ['an unknown event', { events: ['transaction.posted', 'account.deleted'] }, 'events[1]', 'oneof'],
     ['a short secret', { secret: 'x'.repeat(15) }, 'secret', 'min'],
     ['a long secret', { secret: 'x'.repeat(256) }, 'secret', 'max'],
-    ['a secret that does not print', { secret: `${'x'.repeat(20)}\n` }, 'secret', 'unicode'],
+    ['a secret that does not print', { secret: `${'x'.repeat(20)}\n` }, 'secret', 'printable'],
     ['an empty secret', { secret: '' }, 'secret', 'min'],
   ])('with %s is refused by the field', async (_, change, field, tag) => {
     const refused = await refusal(configure(change));
