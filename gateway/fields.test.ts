@@ -108,7 +108,9 @@ const cases: [string, string, string, unknown[]][] = [
   ['single', 'account_code', 'code', ['a b']],
   ['single', 'idempotency_key', 'required', ['']],
   ['single', 'idempotency_key', 'max', ['x'.repeat(256)]],
-  ['single', 'idempotency_key', 'ok', [smile.repeat(255), ' ', null]],
+  ['single', 'idempotency_key', 'printable', [' ', 'k1\n', 'k1 ', '\u2003k1', 'k\u00adk']],
+  ['single', 'idempotency_key', 'unicode', ['k\0']],
+  ['single', 'idempotency_key', 'ok', [smile.repeat(255), 'a b', null]],
   ['single', 'description', 'max', ['x'.repeat(1001)]],
   ['single', 'description', 'ok', ['', null, smile.repeat(1000)]],
   ['single', 'reference', 'max', ['x'.repeat(256)]],
@@ -326,17 +328,17 @@ describe('the parameters of queries', () => {
     ['transactions?start_date=2030-1-1', 'start_date', 'datetime'],
     ['transactions?start_date=2030-02-30', 'start_date', 'datetime'],
     ['transactions?end_date=2030-01-01T00:00:00Z', 'end_date', 'datetime'],
-    ['transactions?cursor=nonsense', 'cursor', 'id'],
+    ['transactions?cursor=nonsense', 'cursor', 'cursor'],
     [`transactions?cursor=${'x'.repeat(600)}`, 'cursor', 'max'],
     ['accounts?type=income', 'type', 'oneof'],
     ['accounts?status=open', 'status', 'oneof'],
     ['accounts?parent_code=a%20b', 'parent_code', 'code'],
-    ['accounts?cursor=nonsense', 'cursor', 'id'],
+    ['accounts?cursor=nonsense', 'cursor', 'cursor'],
     ['accounts/hierarchy?include=children', 'include', 'oneof'],
     ['accounts/code/TECHNOLOGY/balance', 'currency', 'required'],
     ['accounts/code/TECHNOLOGY/balance?currency=', 'currency', 'required'],
     ['accounts/code/TECHNOLOGY/balance?currency=usd', 'currency', 'oneof'],
-    ['accounts/code/TECHNOLOGY/balance/history?currency=USD&cursor=nonsense', 'cursor', 'id'],
+    ['accounts/code/TECHNOLOGY/balance/history?currency=USD&cursor=nonsense', 'cursor', 'cursor'],
     ['events?after_sequence=-1', 'after_sequence', 'min'],
     ['events?after_sequence=x', 'after_sequence', 'type'],
     ['events?limit=200', 'limit', 'max'],
@@ -370,7 +372,7 @@ describe('the parameters of queries', () => {
     expect((await cluster.rest('GET', customer.at(`transactions?limit=1&cursor=${cursor}`), { key: customer.key })).status).toBe(200);
     for (const bad of [`${cursor}=`, `${cursor} `, `!${cursor}`, `${cursor.slice(0, 4)}*${cursor.slice(4)}`]) {
       const answer = await cluster.rest('GET', customer.at(`transactions?cursor=${encodeURIComponent(bad)}`), { key: customer.key });
-      expect([bad, answer.status, answer.body.details?.tag]).toEqual([bad, 400, 'id']);
+      expect([bad, answer.status, answer.body.details?.tag]).toEqual([bad, 400, 'cursor']);
     }
   });
 
@@ -379,7 +381,7 @@ describe('the parameters of queries', () => {
       for (const [query, tag] of [
         ['limit=0', 'min'],
         ['limit=101', 'max'],
-        ['cursor=nonsense', 'id'],
+        ['cursor=nonsense', 'cursor'],
       ]) {
         const { status, body } = await cluster.rest('GET', `${list}?${query}`, { key: customer.tenant.owner.token });
         expect([list, query, status, body.details?.tag]).toEqual([list, query, 400, tag]);

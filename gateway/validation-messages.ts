@@ -51,6 +51,7 @@ const patterns: Record<string, string> = {
   id: 'is not a valid identifier',
   unicode: 'must not contain NUL or half of a surrogate pair',
   number: 'holds a number that a double cannot represent: send it as a string',
+  printable: 'must consist of printable characters without a blank at either end',
   same: 'must be the same in the body and in one Idempotency-Key header',
   immutable: 'cannot be changed',
   required: 'is required',
@@ -71,6 +72,7 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
   if (tag === 'min' || tag === 'max') return bound(tag, schema);
   if (tag === 'datetime' && schema['format'] === 'date-time') return 'must be a time like 2030-01-31T12:00:00Z';
   if (tag === 'datetime') return 'must be a date like 2030-01-31';
+  if (tag === 'printable' && schema['x-secret'] === true) return 'must consist of printable characters';
   if (tag === 'gt' && schema['x-future'] === true) return 'must be in the future';
   return patterns[tag] ?? `fails ${tag}`;
 }

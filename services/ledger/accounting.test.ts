@@ -214,7 +214,7 @@ test.each<[string, Request, string, string, string, string]>([
     'unbalanced',
     'entries',
     'NGN',
-    'debits and credits in NGN differ',
+    'debits and credits in NGN differ: debits are 0.02, credits 0.01',
   ],
   [
     'a single entry on suspense',
@@ -235,7 +235,7 @@ test.each<[string, Request, string, string, string, string]>([
 ])('%s is refused, and the field is named', (_, request, reason, field, value, message) => {
   const refusal = new Ledger().apply(request);
   expect(refusal?.name).toBe('Refusal');
-  expect([refusal?.reason, refusal?.blame, refusal?.message]).toEqual([reason, { field, tag: reason, value }, message]);
+  expect(refusal).toMatchObject({ reason, message, blame: { field, tag: reason, value } });
 });
 
 test.each<[string, Request]>([

@@ -1,4 +1,5 @@
 // The rules of double entry: what a posting does to balances, or why it is refused. Pure; amounts are minor units.
+import { toDecimal } from '../platform/money.ts';
 
 /** The two sides of an account. */
 export type Side = 'debit' | 'credit';
@@ -31,6 +32,8 @@ export interface Blame {
   field: string;
   tag: string;
   value: string;
+  /** More for the client, such as the `difference` of unbalanced entries; decimal text where it is an amount. */
+  details?: Record<string, string>;
 }
 
 /** A request refused by a rule. Nothing was changed. */
@@ -180,15 +183,17 @@ export function post(request: Request, books: Books): Posted {
 }
 
 function debitsMustEqualCredits(entries: Entry[]): void {
-  const sums = new Map<string, bigint>();
+  const sums = new Map<string, Record<Side, bigint>>();
   for (const { currency, side, amount } of entries) {
-    sums.set(currency, (sums.get(currency) ?? 0n) + (side === 'debit' ? amount : -amount));
+    const sum = sums.get(currency) ?? { debit: 0n, credit: 0n };
+    sum[side] += amount;
+    sums.set(currency, sum);
   }
-  for (const [currency, sum] of sums) {
-    if (sum !== 0n) {
-      const blame = { field: 'entries', tag: 'unbalanced', value: currency };
-      throw new Refusal('unbalanced', `debits and credits in ${currency} differ`, blame);
-    }
+  for (const [currency, { debit, credit }] of sums) {
+    if (debit === credit) continue;
+    const details = { debits: toDecimal(debit), credits: toDecimal(credit), difference: toDecimal(debit - credit) };
+    const message = `debits and credits in ${currency} differ: debits are ${details.debits}, credits ${details.credits}`;
+    throw new Refusal('unbalanced', message, { field: 'entries', tag: 'unbalanced', value: currency, details });
   }
 }
 

@@ -5,6 +5,7 @@ import type { TenantState } from './account-cache.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { Changes } from './changes.ts';
 import { insertAccounts } from './chart.ts';
+import { differingFields } from './fingerprint.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
@@ -122,18 +123,7 @@ export class Batch {
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
   async readOn(client: Client): Promise<void> {
-    await Promise.all([this.readAccounts(client), readReplays(client, this.repeated(this.keys))]);
-  }
-
-  /** The used keys whose request is repeated. Another request under the key is refused without reading the transaction. */
-  private repeated(keys: ReadonlyMap<string, queries.UsedKey>): Map<string, queries.UsedKey> {
-    const found = new Map<string, queries.UsedKey>();
-    for (const { posting } of this.items) {
-      const key = keyOf(posting);
-      const used = keys.get(key);
-      if (used?.fingerprint.equals(posting.fingerprint)) found.set(key, used);
-    }
-    return found;
+    await Promise.all([this.readAccounts(client), readReplays(client, this.keys)]);
   }
 
   private async readAccounts(client: Client): Promise<void> {
@@ -170,7 +160,7 @@ export class Batch {
   private outcomeOf(item: Item): Outcome {
     const { posting } = item;
     const key = keyOf(posting);
-    const used = this.keys.get(key) ?? this.usedByPending(key, posting);
+    const used = this.keys.get(key) ?? this.usedByPending(key);
     try {
       // An unknown original takes precedence over a used key; a transaction that was reversed exists.
       const original = posting.reverses ? this.originalOf(posting) : null;
@@ -190,9 +180,9 @@ export class Batch {
   }
 
   /** A pending key's transaction may not have been read; then the posting meets the unique index and takes the locking path. */
-  private usedByPending(key: string, { fingerprint }: ValidatedPosting): queries.UsedKey | undefined {
+  private usedByPending(key: string): queries.UsedKey | undefined {
     const used = this.pendingKeys.find((keys) => keys.has(key))?.get(key);
-    return used?.transaction || !used?.fingerprint.equals(fingerprint) ? used : undefined;
+    return used?.transaction && used;
   }
 
   private originalOf({ tenant, reverses }: ValidatedPosting): queries.Original {
@@ -288,7 +278,7 @@ export class Batch {
     );
     const before = rows.filter((row) => row.sequence <= startOf(row.tenant_id));
     const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
-    await readReplays(client, this.repeated(used));
+    await readReplays(client, used);
     // Only now, because a batch that is begun meanwhile goes by these.
     for (const [key, row] of used) this.keys.set(key, row);
     for (const settled of refused) {
@@ -305,12 +295,9 @@ function keyOf({ tenant, idempotencyKey }: ValidatedPosting): string {
 
 function replayOf(item: Item, used: queries.UsedKey): Outcome {
   const { posting, uncertain } = item;
-  if (!used.fingerprint.equals(posting.fingerprint)) {
-    const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: posting.idempotencyKey };
-    throw new Refusal('idempotency_key_reused', 'this idempotency key was used for another request', blame);
-  }
   const { transaction } = used;
   if (!transaction) throw new Error(`transaction ${used.id} has no event`);
+  if (!used.fingerprint.equals(posting.fingerprint)) throw keyReused(posting, transaction);
   const own = used.id === posting.transaction && (posting.retry || uncertain);
   // A caller that no longer waits may have sent it to another replica, which posted it.
   return { ...resultOf(transaction, !own), found: own && (posting.retry || isAbandoned(item)) };
@@ -320,9 +307,20 @@ function resultOf(transaction: Transaction, replayed: boolean): { result: Postin
   return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: 'transaction', value: transaction }, replayed } };
 }
 
+function keyReused(posting: ValidatedPosting, transaction: Transaction): Refusal {
+  const fields = differingFields(posting, transaction);
+  const details = { transaction_id: transaction.transactionId, fields: fields.join() };
+  const message = `this idempotency key was used for another request, which differs in ${fields.join(', ')}`;
+  const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: posting.idempotencyKey, details };
+  return new Refusal('idempotency_key_reused', message, blame);
+}
+
 /** The refusal of a posting whose transaction id was posted under another key. */
 export function idReused(posting: ValidatedPosting): Refusal {
-  const blame = { field: posting.reverses ? 'reversal_id' : 'transaction_id', tag: 'idempotency_key_reused', value: posting.transactionId };
+  const { transactionId } = posting;
+  const field = posting.reverses ? 'reversal_id' : 'transaction_id';
+  const details = { transaction_id: transactionId, fields: 'idempotency_key' };
+  const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };
   return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
 }
 

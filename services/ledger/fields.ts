@@ -2,6 +2,7 @@
 import { tenantUuid, toUuid } from '../platform/ids.ts';
 import { InvalidJson, parseJson, type JsonProblem } from '../platform/json.ts';
 import { isCurrency, type Currency } from '../platform/money.ts';
+import { printableTrimmed } from '../platform/printable.ts';
 import { Refusal } from './accounting.ts';
 
 const codePattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
@@ -20,6 +21,13 @@ export function checkedText(field: string, text: string, bounds: { min?: number;
     throw invalid(field, 'max', text, `${field} must have at most ${bounds.max} characters`);
   }
   return text;
+}
+
+/** Checks an idempotency key. Throws {@link Refusal} naming the field. */
+export function checkedKey(key: string): string {
+  checkedText('idempotency_key', key, { min: 1, max: 255 });
+  if (printableTrimmed.test(key)) return key;
+  throw invalid('idempotency_key', 'printable', key, 'idempotency_key must consist of printable characters without a blank at either end');
 }
 
 /** Checks an account code. Throws {@link Refusal} naming the field. */

@@ -154,7 +154,7 @@ function namesOf({ tenantId, requestId = '' }: Partial<Named>): Record<string, s
 function asConnectError({ reason, message, blame }: Refusal): ConnectError {
   const code = reason === 'account_not_found' && !blame ? Code.NotFound : codes[reason];
   const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;
-  return refuse(code, { reason, message, ...blame, retryAfter });
+  return refuse(code, { reason, message, ...blame, metadata: blame?.details, retryAfter });
 }
 
 // An unreachable database and a locked head are worth a retry. Everything else that is no refusal stays an internal error.
