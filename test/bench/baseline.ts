@@ -6,6 +6,7 @@ import pg from 'pg';
 import { v7 } from 'uuid';
 import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../../services/platform/ids.ts';
+import { toMinor } from '../../services/platform/money.ts';
 import { freshDatabase, type FreshDatabase } from '../cluster.ts';
 import { currency, postingOf, transfer, wallet } from './posting.ts';
 import { percentile } from './figures.ts';
@@ -95,7 +96,7 @@ interface TenantRows {
   sequence: number;
   /** Account ids, and their balances in minor units. */
   accounts: string[];
-  balances: number[];
+  balances: bigint[];
   /** Made in advance, so that this process uses little CPU. */
   payloads: string[];
   hashes: string[];
@@ -122,7 +123,7 @@ async function newTenant(client: pg.Client): Promise<TenantRows> {
     tenant,
     sequence: 0,
     accounts,
-    balances: accounts.map(() => 1_000_000_000),
+    balances: accounts.map(() => 1_000_000_000n),
     payloads: many(() => hex(payload())),
     hashes: many(() => hex(randomBytes(32))),
     fingerprints: many(() => hex(randomBytes(33))),
@@ -179,10 +180,10 @@ function statements(rows: TenantRows): pg.QueryConfig[] {
     sequences: [] as number[],
     positions: [] as number[],
     sides: [] as string[],
-    amounts: [] as number[],
-    after: [] as number[],
+    amounts: [] as bigint[],
+    after: [] as bigint[],
   };
-  const changed = new Map<number, { debits: number; credits: number; postings: number }>();
+  const changed = new Map<number, { debits: bigint; credits: bigint; postings: number }>();
   for (let count = 0; count < batchSize; count++) {
     const sequence = ++rows.sequence;
     log.sequences.push(sequence);
@@ -194,11 +195,11 @@ function statements(rows: TenantRows): pg.QueryConfig[] {
     transactions.fingerprints.push(pick(rows.fingerprints));
     transactions.references.push(`INV-yard-01-1-${String(sequence).padStart(9, '0')}`);
     const { from, to, amount } = transfer(accountsPerTenant);
-    const minor = Math.round(Number(amount) * 100);
+    const minor = toMinor(amount)!;
     for (const [position, account] of [from - 1, to - 1].entries()) {
-      const [debit, credit] = position === 0 ? [minor, 0] : [0, minor];
-      balances[account] = (balances[account] ?? 0) + credit - debit;
-      const change = changed.get(account) ?? { debits: 0, credits: 0, postings: 0 };
+      const [debit, credit] = position === 0 ? [minor, 0n] : [0n, minor];
+      balances[account] = balances[account]! + credit - debit;
+      const change = changed.get(account) ?? { debits: 0n, credits: 0n, postings: 0 };
       changed.set(account, { debits: change.debits + debit, credits: change.credits + credit, postings: change.postings + 1 });
       entries.accounts.push(accounts[account]!);
       entries.sequences.push(sequence);
@@ -271,6 +272,6 @@ function statements(rows: TenantRows): pg.QueryConfig[] {
 }
 
 // pg would quote and escape element by element.
-function array(items: (string | number)[]): string {
+function array(items: (string | number | bigint)[]): string {
   return `{${items.join(',')}}`;
 }
