@@ -5,13 +5,14 @@ import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { AccountCache } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
-import { idReused, type Batch } from './batch.ts';
+import type { Batch } from './batch.ts';
+import { idReused } from './fingerprint.ts';
 import { RolledBack, runLockingPath } from './locking-path.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { ActiveCursors } from './outbox/active-cursors.ts';
 import { TenantQueues, failsFast, neverSent, type Item, type Outcome, type QueueLimits } from './queue.ts';
 import { openWriterMetrics, type WriterMetrics } from './writer-metrics.ts';
-import { WriterPipeline } from './writer-pipeline.ts';
+import { NeedsLock, WriterPipeline } from './writer-pipeline.ts';
 
 /** What a writer needs. */
 export interface WriterOptions {
@@ -201,9 +202,10 @@ export class Writer {
 
   // Mostly another replica has written to one of the tenants, or a key was repeated. The locking path finds out.
   private async runAgain(items: Item[], error: unknown): Promise<void> {
-    const sqlstate = this.countFailure(error);
-    const isExpected = ['40001', '55P03', '23505'].includes(sqlstate);
-    this.options.logger[isExpected ? 'debug' : 'warn']({ err: error, items: items.length }, 'an optimistic batch failed');
+    if (!(error instanceof NeedsLock)) {
+      const isExpected = ['40001', '55P03', '23505'].includes(this.countFailure(error));
+      this.options.logger[isExpected ? 'debug' : 'warn']({ err: error, items: items.length }, 'an optimistic batch failed');
+    }
     await this.run(items, false);
   }
 
