@@ -82,9 +82,7 @@ async function lockAndPost(client: Client, cache: AccountCache, batch: Batch, wa
   const lockedElsewhere = await settleUnknownTenants(client, batch, locked);
   await batch.readOn(client);
   batch.decide();
-  await allSettledOrThrow(
-    sendTogether(client, () => [...batch.writeLocked(client), batch.readIdsOfRefused(client), commit(client)]),
-  );
+  await allSettledOrThrow(sendTogether(client, () => [...batch.writeLocked(client), batch.readIdsOfRefused(client), commit(client)]));
   for (const state of batch.states) cache.put(state.head.tenant, state);
   return { batch, lockedElsewhere, current };
 }
