@@ -119,15 +119,6 @@ test.each(tables)('verify and rebuild --check find a change of any column in one
   expect(await audit.verified()).toEqual([]);
 });
 
-test('replayed rows may contain any value: scratch tables have no domains', async () => {
-  await audit.checked(tenant);
-  const { rows } = await audit.operator.query<{ type: string }>(
-    `select distinct t.typtype as type from pg_class c join pg_attribute a on a.attrelid = c.oid join pg_type t on t.oid = a.atttypid
-      where c.relname like 'replayed\\_%' and a.attnum > 0`,
-  );
-  expect(rows).toEqual([{ type: 'b' }]);
-});
-
 test.each(tables)('a missing row of %s is found, and one without an event', async (table) => {
   const row = `ctid = (select ctid from ${table} where tenant_id = $1 offset (select count(*) / 2 from ${table} where tenant_id = $1) limit 1)`;
   await damage([`delete from ${table} where ${row}`, [tenant]]);
@@ -173,14 +164,6 @@ test('a finding names the row and the columns, and belongs to its tenant', async
   expect(lines.join('\n')).toContain('all balances in NGN together are -0.05, not zero');
   expect(lines.join('\n')).toContain('the entries of CUSTOMER-WALLETS-NGN in NGN do not add up to its balance');
   expect(await audit.checked()).toEqual(lines.filter((line) => line.includes('by the log')));
-  await putBack();
-});
-
-test('an event forged with its hash breaks the chain at the next event', async () => {
-  await damage([`update log set payload = payload || '\\x00', hash = sha256('forged') where tenant_id = $1 and sequence = 3`, [tenant]]);
-  const lines = await audit.verified(tenant);
-  expect(lines.join('\n')).toContain('event 3 does not have the hash');
-  expect(lines.join('\n')).toContain('event 4 does not have the hash');
   await putBack();
 });
 
