@@ -216,7 +216,7 @@ function accountMustTakeEntry(entry: Entry, kind: Request['kind'], index: number
 function totalsMustFit(change: BalanceChange, request: Request): void {
   if (change.after.debits > largestTotal || change.after.credits > largestTotal) {
     const blame = blamed(request, change, 'balance_overflow', () => true);
-    throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would not fit`, blame);
+    throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would have more than 38 digits`, blame);
   }
 }
 

@@ -133,11 +133,12 @@ function entryOf(entry: { accountCode: string; amount: string; side: string; cur
   const field = `${path}amount`;
   if (entry.amount === '') throw invalid(field, 'required', '', `${field} is required`);
   const amount = toMinor(entry.amount);
-  if (amount === null) throw invalid(field, 'decimal', entry.amount, `${field} must be a decimal with at most 13 and 2 digits`);
+  if (amount === null)
+    throw invalid(field, 'decimal', entry.amount, `${field} must be a decimal string with at most 13 digits before and 2 after the point`);
   if (amount === 0n) throw invalid(field, 'gt', entry.amount, `${field} must be greater than zero`);
-  if (entry.side !== 'debit' && entry.side !== 'credit') {
-    throw invalid(`${path}side`, entry.side === '' ? 'required' : 'oneof', entry.side, `${path}side must be debit or credit`);
-  }
+  if (entry.side === '') throw invalid(`${path}side`, 'required', '', `${path}side is required`);
+  if (entry.side !== 'debit' && entry.side !== 'credit')
+    throw invalid(`${path}side`, 'oneof', entry.side, `${path}side must be one of debit, credit`);
   checkedCurrency(`${path}currency`, entry.currency);
   return { code: entry.accountCode, amount, side: entry.side, currency: entry.currency, counter: false };
 }

@@ -12,8 +12,8 @@ export interface Page {
 
 /** The requested limit, 50 by default. Throws {@link Refusal}. */
 export function checkedLimit(limit: number): number {
-  if (limit < 0 || limit > 100)
-    throw invalid('limit', limit < 0 ? 'min' : 'max', String(limit), `limit must be from 1 to 100, not ${limit}`);
+  if (limit < 0) throw invalid('limit', 'min', String(limit), 'limit must be from 1 to 100');
+  if (limit > 100) throw invalid('limit', 'max', String(limit), 'limit must be from 1 to 100');
   return limit === 0 ? 50 : limit;
 }
 

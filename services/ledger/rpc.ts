@@ -87,7 +87,8 @@ function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
     async postTransactions({ postings, handBackHeld }, context) {
       const fields = context.values.get(logFields);
       fields['items'] = postings.length;
-      if (postings.length > maxPostings) throw tooMany(postings.length, `postings must have at most ${maxPostings} items`);
+      if (postings.length > maxPostings)
+        throw tooMany(postings.length, `postings must have at most ${maxPostings} items, not ${postings.length}`);
       const all = postings.map((posting) => validated(withTraceparent(posting, context), validatePosting));
       checkAnswerSize(all, maxMessageBytes);
       const options = { ...waitOf(context), failFastOnLock: handBackHeld };
