@@ -73,13 +73,13 @@ function butWas(tag: string, sent: unknown): string {
   if ((tag === 'min' || tag === 'max') && (typeof sent === 'string' || Array.isArray(sent))) return `, not ${Array.from(sent).length}`;
   if (!shownTags.includes(tag)) return '';
   if (typeof sent === 'string' && sent.length <= maxShown) return `, not ${JSON.stringify(sent)}`;
-  return Number.isSafeInteger(sent) || typeof sent === 'boolean' ? `, not ${String(sent)}` : '';
+  return typeof sent === 'boolean' || (typeof sent === 'number' && Number.isSafeInteger(sent)) ? `, not ${sent}` : '';
 }
 
 function typeNameOf(sent: unknown): string {
   if (Array.isArray(sent)) return 'an array';
   if (typeof sent === 'number' || inexactNumberText(sent) !== null) return 'a number';
-  return typeNames[typeof sent] ?? String(sent);
+  return typeNames[typeof sent] ?? 'null';
 }
 
 function predicate(tag: string, schema: Record<string, unknown>): string {
