@@ -1,6 +1,7 @@
 // The chart of accounts: set-up, new accounts, changes and reads. A change locks the tenant's head and appends to the log.
 import { clone } from '@bufbuild/protobuf';
 import { AccountRecordSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import { cutPage, uuidPosition, type CursorScope } from '../platform/cursor.ts';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
 import { allSettledOrThrow, inTransaction, readTenant, sendTogether, type Client, type Connections } from '../platform/postgres.ts';
@@ -19,10 +20,10 @@ import {
 } from './chart.ts';
 import { append, lockHead, type Head, type LogRow } from './log.ts';
 import { activeUntil } from './outbox/active-cursors.ts';
-import { cutPage, positionOf, type Page } from './page.ts';
+import { positionOf, type Page } from './page.ts';
 import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
-import * as writing from './write.ts';
+import { writeLocked } from './write.ts';
 
 /**
  * Creates all accounts of a template. Returns them in the template's order; a second call returns them as they are now with `created`
@@ -185,9 +186,10 @@ export async function listAccounts(
   filter: AccountFilter,
   { limit, cursor }: Page,
 ): Promise<{ accounts: AccountRecord[]; nextCursor: string }> {
-  const before = positionOf('accounts', cursor, 1)?.[0] ?? 2n ** 128n - 1n;
+  const scope: CursorScope = ['accounts', tenant, filter];
+  const before = positionOf(scope, cursor, uuidPosition) ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff';
   const { type, status, parentCode } = filter;
-  const values = [tenant, before.toString(16).padStart(32, '0'), type, status, limit + 1];
+  const values = [tenant, before, type, status, limit + 1];
   const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
     name: parentCode === null ? 'list_accounts' : 'list_accounts_below',
     // A parameter that may be null (`$6 is null or …`) could not use the index of parents.
@@ -197,8 +199,8 @@ export async function listAccounts(
       order by a.id desc limit $5`,
     values: parentCode === null ? values : [...values, parentCode],
   });
-  const { page, nextCursor } = cutPage(rows, limit, 'accounts', (row) => [BigInt(`0x${row.id.replaceAll('-', '')}`)]);
-  return { accounts: page.map(recordOf), nextCursor };
+  const page = cutPage(rows, limit, scope, (row) => row.id);
+  return { accounts: page.rows.map(recordOf), nextCursor: page.nextCursor };
 }
 
 /** The refusal of a request whose own path names an unknown account. */
@@ -220,8 +222,8 @@ async function lock(
 function write(client: Client, events: LogRow[], head: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
   const opened = { tenants, untilMs: activeUntil(nowMs) };
-  const change = { tenants, untilMs: Infinity, unmovedHeads: [], movedHeads: [], opened, log: events, posted: [], balances: [] };
-  return allSettledOrThrow(sendTogether(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
+  const rows = { tenants, opened, log: events, posted: [], balances: [] };
+  return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows)));
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {
