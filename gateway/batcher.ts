@@ -308,9 +308,9 @@ const codes: Record<string, Code> = {
   internal: Code.Internal,
 };
 
-function rejection({ reason, message, field, tag, value }: Refusal): ConnectError {
+function rejection({ reason, message, field, tag, value, details }: Refusal): ConnectError {
   const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;
-  return refuse(codes[reason] ?? Code.FailedPrecondition, { reason, message, field, tag, value, retryAfter });
+  return refuse(codes[reason] ?? Code.FailedPrecondition, { reason, message, field, tag, value, metadata: details, retryAfter });
 }
 
 function failure(reason: 'overloaded' | 'unavailable' | 'internal', message: string): ConnectError {

@@ -76,6 +76,8 @@ export interface FieldDetail {
   tag: string;
   /** What was sent; `""` where nothing was, or where it must not be repeated. */
   value: unknown;
+  /** What a business rule adds, such as the `difference` of unbalanced entries. */
+  [more: string]: unknown;
 }
 
 /** A field detail with its message. */
@@ -133,7 +135,7 @@ export class ApiError extends Error {
       code: this.code,
       request_id: requestId,
       ...this.extra,
-      ...(details && { details: { field: details.field, tag: details.tag, value: details.value } }),
+      ...(details && { details }),
       ...(errors && { errors }),
     };
   }
@@ -144,7 +146,8 @@ export const maxErrors = 20;
 
 /** The error of a request whose fields are wrong; the first one is the `details`. */
 export function validationError(errors: [FieldError, ...FieldError[]]): ApiError {
-  return new ApiError('validation_failed', { details: errors[0], errors });
+  const [{ field, tag, value }] = errors;
+  return new ApiError('validation_failed', { details: { field, tag, value }, errors });
 }
 
 /** The RateLimit header fields of the IETF draft. */
@@ -171,6 +174,11 @@ function valueAsSent(field: string, value: string, sent: unknown): unknown {
 
 type Sent = Record<string, unknown> | null | undefined;
 
+/** What the service adds to the details of a business rule; `fields` is a list. */
+function moreDetails({ field: _field, tag: _tag, value: _value, fields, ...more }: Record<string, string>): object {
+  return { ...more, ...(fields !== undefined && { fields: fields.split(',') }) };
+}
+
 function failedTestFields(metadata: Record<string, string>): object {
   const { delivery_id = '', status_code = '', error_class = '' } = metadata;
   return { delivery_id, status_code: status_code === '' ? null : Number(status_code), error_class };
@@ -187,8 +195,9 @@ export function apiErrorOf(error: ConnectError, sent: unknown): ApiError | null 
   const [, , usualField] = table[code] as readonly [number, string, string?];
   const field = named ?? (statusOf(code, named) === 422 ? usualField : undefined);
   const tag = refusal.tag === undefined || refusal.tag === '' ? code : refusal.tag;
-  const details = field === undefined ? undefined : { field, tag, value: valueAsSent(field, refusal.value ?? '', sent) };
-  const errors = code === 'validation_failed' && details ? [{ ...details, message: refusal.message }] : undefined;
+  const detail = field === undefined ? undefined : { field, tag, value: valueAsSent(field, refusal.value ?? '', sent) };
+  const errors = code === 'validation_failed' && detail ? [{ ...detail, message: refusal.message }] : undefined;
+  const details = detail && statusOf(code, field) === 422 ? { ...detail, ...moreDetails(metadata) } : detail;
   const usesTableMessage = code === 'validation_failed' || code === 'unavailable' || code === 'tenant_not_found' || refusal.message === '';
   const { policy, quota, window, remaining, reset } = metadata;
   const rateLimit = { quota: Number(quota), window: Number(window), remaining: Number(remaining), reset: Number(reset) };

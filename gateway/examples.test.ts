@@ -14,7 +14,8 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   const operation = cluster.contract.operations.find((each) => each.id === id) as Operation;
   const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
   const shown = (place: string, body = 'example'): Record<string, string> => {
-    const given = parameters.filter((each) => each.in === place);
+    // A cursor is good for one tenant only.
+    const given = parameters.filter((each) => each.in === place && each.name !== 'cursor');
     return Object.fromEntries(given.map(({ name, example, examples }) => [name, String(example ?? examples?.[body]?.value)]));
   };
   const query = new URLSearchParams(shown('query')).toString();

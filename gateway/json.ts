@@ -38,7 +38,7 @@ export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
       headers: { 'accept-encoding': 'identity' },
     });
   }
-  if (!isUtf8(bytes)) throw new ApiError('invalid_json');
+  if (!isUtf8(bytes)) throw new ApiError('invalid_json', { message: 'invalid JSON payload: the body is not UTF-8' });
   // Some clients send a byte order mark.
   const text = bytes.toString('utf8').replace(/^\ufeff/, '');
   const body = parse(text);

@@ -1,6 +1,6 @@
 // Builds the OpenAPI 3.1 document: parameters and bodies from the routes' schemas, answers and errors from their `doc`.
 import type { Access } from './auth.ts';
-import { ApiError, messageOf, statusOf, type ErrorCode } from './errors.ts';
+import { ApiError, messageOf, statusOf, type ErrorCode, type FieldDetail } from './errors.ts';
 import { record, ref, schemas, words } from './records.ts';
 import { accountCode, idempotencyKey, slug } from './fields.ts';
 import { schemaOfHeader, webhookSchemas } from './openapi-webhooks.ts';
@@ -38,7 +38,7 @@ export interface Doc {
   /** Error codes beyond those that follow from access, body and query. */
   errors?: ErrorCode[];
   /** Changes to {@link exampleFields} for the examples of this route's errors, several where an error may name one of several fields. */
-  errorFields?: Partial<Record<ErrorCode, Partial<ExampleField> | Partial<ExampleField>[]>>;
+  errorFields?: Partial<Record<ErrorCode, Partial<FieldDetail> | Partial<FieldDetail>[]>>;
   /** Error statuses besides 429 that carry the RateLimit headers. */
   rateLimitHeadersOn?: number[];
 }
@@ -108,14 +108,7 @@ function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedR
   return [...codes];
 }
 
-/** The field in the example of an error. */
-interface ExampleField {
-  field: string;
-  tag: string;
-  value: unknown;
-}
-
-const exampleFields: Partial<Record<ErrorCode, ExampleField>> = {
+const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   validation_failed: { field: 'name', tag: 'required', value: '' },
   account_not_found: { field: 'account_code', tag: 'account_not_found', value: 'NO-SUCH-ACCOUNT' },
   insufficient_funds: { field: 'account_code', tag: 'insufficient_funds', value: 'CUSTOMER-WALLETS-USD' },
@@ -123,10 +116,16 @@ const exampleFields: Partial<Record<ErrorCode, ExampleField>> = {
   account_is_group: { field: 'account_code', tag: 'account_is_group', value: 'ASSETS' },
   account_is_system: { field: 'account_code', tag: 'account_is_system', value: 'SUSPENSE-USD' },
   currency_not_allowed: { field: 'account_code', tag: 'currency_not_allowed', value: 'CUSTOMER-WALLETS-NGN' },
-  unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD' },
+  unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD', debits: '100.00', credits: '99.99', difference: '0.01' },
   balance_overflow: { field: 'account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
-  idempotency_key_reused: { field: 'idempotency_key', tag: 'idempotency_key_reused', value: 'deposit-42' },
   too_large: { field: 'depth', tag: 'too_large', value: 32 },
+  idempotency_key_reused: {
+    field: 'idempotency_key',
+    tag: 'idempotency_key_reused',
+    value: 'deposit-42',
+    transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
+    fields: ['description'],
+  },
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
   email_taken: { field: 'email', tag: 'unique', value: 'ada@example.com' },
   slug_taken: { field: 'slug', tag: 'unique', value: 'acme' },
@@ -139,7 +138,7 @@ const exampleFields: Partial<Record<ErrorCode, ExampleField>> = {
 const failedTest = { delivery_id: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8', status_code: 500, error_class: 'http_status' };
 
 /** An error body of a code, as an example. */
-function errorExample(code: ErrorCode, status: number, own: Partial<ExampleField>): object {
+function errorExample(code: ErrorCode, status: number, own: Partial<FieldDetail>): object {
   const isOfPath = statusOf(code, 'account_code') !== status;
   const usual = isOfPath ? undefined : exampleFields[code];
   const shown = usual && { ...usual, ...own };

@@ -26,7 +26,7 @@ test('the id of a path is one of its kind', () => {
     [{ transaction_id: 'x' }, 'x'],
     [{}, ''],
   ] as const) {
-    const message = 'transaction_id is not a valid identifier';
+    const message = `transaction_id must be a valid identifier, not ${JSON.stringify(value)}`;
     expect(problemOf(() => pathId('transaction_id', params))).toMatchObject({
       code: 'validation_failed',
       details: { field: 'transaction_id', tag: 'id', value },

@@ -24,7 +24,7 @@ export function hasWordInsteadOfId(params: unknown): boolean {
 export function pathId(field: 'transaction_id' | 'key_id', params: unknown): string {
   const id = (params as Record<string, string>)[field] ?? '';
   if (toUuid(prefixes[field], id) !== null) return id;
-  throw validationError([{ field, tag: 'id', value: echo(id), message: fieldMessage(field, 'id', {}) }]);
+  throw validationError([{ field, tag: 'id', value: echo(id), message: fieldMessage(field, 'id', {}, id) }]);
 }
 
 /** The delivery id of a path. Throws `invalid_delivery_id` where it is malformed. */

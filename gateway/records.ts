@@ -127,7 +127,7 @@ export const schemas: Record<string, Schema> = {
       error: { ...string, description: 'What went wrong, in words.' },
       code: { ...word(errorCodes), description: 'What went wrong, for programs.' },
       request_id: string,
-      details: { ...ref('FieldProblem'), description: 'The first wrong field.' },
+      details: { allOf: [ref('FieldProblem'), ref('RuleProblem')], description: 'The first wrong field.' },
       errors: {
         type: 'array',
         maxItems: 20,
@@ -144,6 +144,17 @@ export const schemas: Record<string, Schema> = {
     tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
     value: { description: 'What was sent; `""` if nothing was, or if it is a secret; `…` for a very large object or array.' },
   }),
+  RuleProblem: {
+    type: 'object',
+    description: 'What some business rules add.',
+    properties: {
+      debits: { ...money, description: '`unbalanced`: sum of the debits in the currency that `value` names.' },
+      credits: { ...money, description: '`unbalanced`: sum of its credits.' },
+      difference: { ...money, description: '`unbalanced`: debits − credits.' },
+      transaction_id: { ...id('txn'), description: '`idempotency_key_reused`: the transaction of the first request with this key.' },
+      fields: { ...list(string), maxItems: 20, description: '`idempotency_key_reused`: the fields in which the requests differ.' },
+    },
+  },
   Pagination: record({ limit: integer, next_cursor: maybe(string), has_more: flag }),
   User: record({ id: id('user'), email: string, first_name: string, last_name: string, status: word(['active']), created_at: time }),
   Tenant: record({

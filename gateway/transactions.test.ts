@@ -87,9 +87,75 @@ test('the same key and request again returns the first transaction, by field or 
     expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
     expect(again.body).toEqual(first.body);
   }
-  const other = await customer.post('transactions/double-entry', deposit('2', { idempotency_key: 'same' }));
-  expect([other.status, other.body.code, other.body.details.field]).toEqual([422, 'idempotency_key_reused', 'idempotency_key']);
 });
+
+test('a key of another request is refused with the first transaction and the fields that differ', async () => {
+  const [route, key] = ['transactions/double-entry', { idempotency_key: 'reused' }];
+  const posted = async (path: string, body: object) => (await customer.post(path, body)).body.data.transaction.transaction_id as string;
+  const double = await posted(route, deposit('1', { ...key, metadata: { a: 1, b: 2 } }));
+  const single = await posted('transactions', { ...line('SALARIES', 'debit'), idempotency_key: 'reused-single' });
+  const first = await posted(`transactions/${double}/reverse`, { idempotency_key: 'reused-reversal' });
+  const entries = deposit('1').entries;
+  for (const [path, body, transaction_id, fields] of [
+    [route, deposit('1', key), double, ['metadata']],
+    [route, deposit('2', { ...key, metadata: { b: 2, a: 1 } }), double, ['entries[0].amount', 'entries[1].amount']],
+    [
+      route,
+      { ...key, entries: [...entries, ...entries], description: 'x', reference: '' },
+      double,
+      ['entries', 'description', 'reference', 'metadata'],
+    ],
+    ['transactions', { ...line('SALARIES', 'debit'), ...key }, double, ['kind', 'metadata']],
+    ['transactions', { ...line('SALARIES', 'debit', '9'), idempotency_key: 'reused-single' }, single, ['amount']],
+    [
+      'transactions',
+      { ...line('TECHNOLOGY', 'credit', '10', 'NGN'), idempotency_key: 'reused-single' },
+      single,
+      ['account_code', 'side', 'currency'],
+    ],
+    [`transactions/${single}/reverse`, { idempotency_key: 'reused-reversal' }, first, ['transaction_id']],
+    [`transactions/${double}/reverse`, { idempotency_key: 'reused-reversal', description: 'x' }, first, ['description']],
+  ] as const) {
+    const { status, body: answer } = await customer.post(path, body);
+    const field = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: body.idempotency_key };
+    expect([status, answer.code, answer.details]).toEqual([422, 'idempotency_key_reused', { ...field, transaction_id, fields }]);
+    expect(answer.error).toContain(fields.join(', '));
+  }
+});
+
+test('entries that do not balance are refused with both sums and their difference, per currency', async () => {
+  const naira = [line('SETTLEMENT-NGN', 'debit', '5', 'NGN'), line('SETTLEMENT-NGN', 'credit', '5', 'NGN')];
+  for (const [debit, credit, difference] of [
+    ['100', '99.99', '0.01'],
+    ['9999999999999.99', '10000', '9999999989999.99'],
+    ['0.01', '2', '-1.99'],
+  ] as const) {
+    const { body } = await customer.post('transactions/double-entry', {
+      entries: [...naira, line('SALARIES', 'debit', debit), line('SALARIES', 'credit', credit)],
+    });
+    const sums = { debits: Number(debit).toFixed(2), credits: Number(credit).toFixed(2), difference };
+    expect(body.details).toEqual({ field: 'entries', tag: 'unbalanced', value: 'USD', ...sums });
+    expect(body.error).toBe(`debits and credits in USD differ: debits are ${sums.debits}, credits ${sums.credits}`);
+  }
+});
+
+test.each(['k1\n', '   ', ' k1', 'k1 ', '\tk1', 'k\u00011', 'k1\u200b', '\u3000k1', 'k\u2028'])(
+  'the key %j is refused in body and header, by each route',
+  async (key) => {
+    const refused = { field: 'idempotency_key', tag: 'printable', value: key };
+    for (const [path, body] of [
+      ['transactions', line('SALARIES', 'debit')],
+      ['transactions/double-entry', deposit()],
+      ['transactions/txn_01jd1zq5v806n9w2k4m7p3r5t8/reverse', {}],
+    ] as const) {
+      const answers = [await customer.post(path, { ...body, idempotency_key: key })];
+      // A header cannot hold a line feed, and blanks at its ends are none of it.
+      const header = Buffer.from(`"${key}"`).toString('latin1');
+      if (!/[\n\u0001]/.test(key)) answers.push(await customer.post(path, body, { 'idempotency-key': header }));
+      for (const { status, body: answer } of answers) expect([status, answer.details]).toEqual([400, refused]);
+    }
+  },
+);
 
 test('a header that differs from the field is rejected, and so is an invalid key', async () => {
   const differs = await customer.post('transactions', { ...line('SALARIES', 'debit'), idempotency_key: 'a' }, { 'idempotency-key': 'b' });

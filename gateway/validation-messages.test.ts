@@ -66,7 +66,9 @@ describe('the message of a field error', () => {
     ['code', {}, 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit'],
     ['decimal', {}, 'must be a decimal string with at most 13 digits before and 2 after the point'],
     ['url', {}, 'must be an address like https://example.com/hooks'],
-    ['id', {}, 'is not a valid identifier'],
+    ['id', {}, 'must be a valid identifier'],
+    ['printable', {}, 'must consist of printable characters without a blank at either end'],
+    ['printable', { 'x-secret': true }, 'must consist of printable characters'],
     ['unicode', {}, 'must not contain NUL or half of a surrogate pair'],
     ['number', {}, 'holds a number that a double cannot represent: send it as a string'],
     ['same', {}, 'must be the same in the body and in one Idempotency-Key header'],
@@ -76,5 +78,24 @@ describe('the message of a field error', () => {
     ['unheard-of', {}, 'fails unheard-of'],
   ])('%s of %j: %s', (tag, schema, predicate) => {
     expect(fieldMessage('entries[0].amount', tag, schema)).toBe(`entries[0].amount ${predicate}`);
+  });
+
+  test.each<[string, unknown, string]>([
+    ['gt', '0.00', ', not "0.00"'],
+    ['oneof', 'left', ', not "left"'],
+    ['max', 500, ', not 500'],
+    ['max', Array(201), ', not 201'],
+    ['min', '👩'.repeat(7), ', not 7'],
+    ['type', 100, ', not a number'],
+    ['type', read('[1e999]'), ', not an array'],
+    ['type', (read('[1e999]') as unknown[])[0], ', not a number'],
+    ['type', {}, ', not an object'],
+    ['type', true, ', not true or false'],
+    ['code', 'x'.repeat(61), ''],
+    ['max', 1.7e308, ''],
+    ['unknown', 'x', ''],
+    ['max', { a: 1 }, ''],
+  ])('%s of %j ends with what was sent: %s', (tag, sent, end) => {
+    expect(fieldMessage('amount', tag, { enum: [] }, sent)).toBe(fieldMessage('amount', tag, { enum: [] }) + end);
   });
 });

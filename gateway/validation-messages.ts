@@ -48,18 +48,38 @@ const patterns: Record<string, string> = {
   decimal: 'must be a decimal string with at most 13 digits before and 2 after the point',
   gt: 'must be greater than zero',
   url: 'must be an address like https://example.com/hooks',
-  id: 'is not a valid identifier',
+  id: 'must be a valid identifier',
   unicode: 'must not contain NUL or half of a surrogate pair',
   number: 'holds a number that a double cannot represent: send it as a string',
+  printable: 'must consist of printable characters without a blank at either end',
   same: 'must be the same in the body and in one Idempotency-Key header',
   immutable: 'cannot be changed',
   required: 'is required',
   unknown: 'is unknown: check its spelling, or leave it out',
 };
 
-/** The message of a field error; `schema`: the one that the field fails. */
-export function fieldMessage(field: string, tag: string, schema: Record<string, unknown>): string {
-  return `${field} ${predicate(tag, schema)}`;
+/** The message of a field error. `schema`: the one that the field fails; `sent`: its value, unless it is a secret. */
+export function fieldMessage(field: string, tag: string, schema: Record<string, unknown>, sent?: unknown): string {
+  return `${field} ${predicate(tag, schema)}${butWas(tag, sent)}`;
+}
+
+const maxShown = 60;
+const shownTags = ['oneof', 'min', 'max', 'email', 'slug', 'code', 'decimal', 'gt', 'id', 'datetime'];
+
+/** What was sent instead, as the end of a message: its type, its length, or a short value. */
+function butWas(tag: string, sent: unknown): string {
+  if (sent === undefined) return '';
+  if (tag === 'type') return `, not ${typeNameOf(sent)}`;
+  if ((tag === 'min' || tag === 'max') && (typeof sent === 'string' || Array.isArray(sent))) return `, not ${Array.from(sent).length}`;
+  if (!shownTags.includes(tag)) return '';
+  if (typeof sent === 'string' && sent.length <= maxShown) return `, not ${JSON.stringify(sent)}`;
+  return typeof sent === 'boolean' || (typeof sent === 'number' && Number.isSafeInteger(sent)) ? `, not ${sent}` : '';
+}
+
+function typeNameOf(sent: unknown): string {
+  if (Array.isArray(sent)) return 'an array';
+  if (typeof sent === 'number' || inexactNumberText(sent) !== null) return 'a number';
+  return typeNames[typeof sent] ?? 'null';
 }
 
 function predicate(tag: string, schema: Record<string, unknown>): string {
@@ -71,6 +91,7 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
   if (tag === 'min' || tag === 'max') return bound(tag, schema);
   if (tag === 'datetime' && schema['format'] === 'date-time') return 'must be a time like 2030-01-31T12:00:00Z';
   if (tag === 'datetime') return 'must be a date like 2030-01-31';
+  if (tag === 'printable' && schema['x-secret'] === true) return 'must consist of printable characters';
   if (tag === 'gt' && schema['x-future'] === true) return 'must be in the future';
   return patterns[tag] ?? `fails ${tag}`;
 }

@@ -114,7 +114,13 @@ function errorLister(schema: Schema): (data: unknown) => FieldError[] {
       const sent = value instanceof HeaderConflict ? value.body : value;
       const isSecret = of['x-secret'] === true || (tag === 'unknown' && hasSecrets) || mayHoldPassword(of, sent);
       const { field, place } = locate(schema, path);
-      found.push({ field, place, tag, value: isSecret ? '' : echo(sent), message: fieldMessage(field, tag, of) });
+      found.push({
+        field,
+        place,
+        tag,
+        value: isSecret ? '' : echo(sent),
+        message: fieldMessage(field, tag, of, isSecret ? undefined : sent),
+      });
     };
     addInvalidUnicode(schema, data, [], add);
     // Compiled on first use: compiling all at the start would delay it.

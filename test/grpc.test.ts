@@ -64,19 +64,24 @@ function deposit(more: Message = {}, amount = '10.00'): Message {
 }
 
 /** The refusal of a failed call, decoded by the published messages. */
-async function refusalOf(failed: Promise<Message>): Promise<{ code: number; reason: string; fields: string[] }> {
+async function refusalOf(
+  failed: Promise<Message>,
+): Promise<{ code: number; reason: string; fields: string[]; more: Record<string, string> }> {
   const error = await failed.then(
     () => Promise.reject(new Error('was not refused')),
     (cause: ServiceError) => cause,
   );
   const bytes = error.metadata.get('grpc-status-details-bin')[0] as Buffer;
   const { google } = packages;
-  const answer = { code: error.code, reason: '', fields: [] as string[] };
+  const answer = { code: error.code, reason: '', fields: [] as string[], more: {} };
   const types = { ...google.rpc, ...details['google'].rpc } as Message;
   for (const any of decode(types['Status'], bytes).details as { type_url: string; value: Buffer }[]) {
     const name = any.type_url.split('.').at(-1) as string;
     const detail = decode(types[name], any.value);
-    if (name === 'ErrorInfo') answer.reason = detail['reason'];
+    if (name === 'ErrorInfo') {
+      const { field: _field, tag: _tag, value: _value, ...more } = detail['metadata'];
+      Object.assign(answer, { reason: detail['reason'], more });
+    }
     if (name === 'BadRequest') answer.fields = (detail['field_violations'] as { field: string }[]).map(({ field }) => field);
   }
   return answer;
@@ -161,6 +166,7 @@ test('a batch of a thousand posts, and one more item is refused as a whole', asy
     code: status.INVALID_ARGUMENT,
     reason: 'validation_failed',
     fields: ['postings'],
+    more: {},
   });
 });
 
@@ -176,7 +182,7 @@ test('a batch of eight megabytes is posted, and one whose answer could be larger
   };
   const { results } = await call('PostTransactions', batch(54));
   expect((results as Message[]).filter((result) => result['outcome'] !== 'transaction')).toEqual([]);
-  const refused = { code: status.INVALID_ARGUMENT, reason: 'validation_failed', fields: ['postings'] };
+  const refused = { code: status.INVALID_ARGUMENT, reason: 'validation_failed', fields: ['postings'], more: {} };
   expect(await refusalOf(call('PostTransactions', batch(80)))).toEqual(refused);
 }, 180_000);
 
@@ -233,7 +239,34 @@ test.each<[string, Message, number, string, string[]]>([
   ['a NUL in the description', { description: 'a\0b' }, status.INVALID_ARGUMENT, 'validation_failed', ['description']],
   ['a malformed transaction id', { transaction_id: 'txn_1' }, status.INVALID_ARGUMENT, 'validation_failed', ['transaction_id']],
 ])('%s is refused with reason and field', async (_, more, code, reason, fields) => {
-  expect(await refusalOf(call('PostTransaction', { posting: deposit(more) }))).toEqual({ code, reason, fields });
+  expect(await refusalOf(call('PostTransaction', { posting: deposit(more) }))).toEqual({ code, reason, fields, more: {} });
+});
+
+test('unbalanced entries and a reused key are refused with more in the metadata of ErrorInfo, singly and in a batch', async () => {
+  const [debit, credit] = deposit().entries;
+  const { transaction } = await call('PostTransaction', { posting: deposit({ idempotency_key: 'reused', reference: 'a' }) });
+  for (const [posting, reason, details] of [
+    [deposit({ entries: [debit, { ...credit, amount: '9.99' }] }), 'unbalanced', { debits: '10.00', credits: '9.99', difference: '0.01' }],
+    [
+      deposit({ idempotency_key: 'reused', description: 'b' }),
+      'idempotency_key_reused',
+      { transaction_id: transaction.transaction_id, fields: 'description,reference' },
+    ],
+  ] as const) {
+    expect(await refusalOf(call('PostTransaction', { posting }))).toMatchObject({ reason, more: details });
+    const { results } = await call('PostTransactions', { postings: [posting] });
+    expect((results as Message[])[0]?.['refusal']).toMatchObject({ reason, details });
+  }
+});
+
+test.each(['k1\n', '   ', 'k1 '])('the idempotency key %j is refused by each call', async (key) => {
+  const printable = { reason: 'validation_failed', field: 'idempotency_key', tag: 'printable', value: key };
+  const reversal = { tenant_id: tenants[0]?.id, transaction_id: newId('txn'), idempotency_key: key };
+  const posting = deposit({ idempotency_key: key });
+  for (const refused of [call('PostTransaction', { posting }), call('ReverseTransaction', reversal)])
+    expect(await refusalOf(refused)).toMatchObject({ reason: 'validation_failed', fields: ['idempotency_key'] });
+  const { results } = await call('PostTransactions', { postings: [posting] });
+  expect((results as Message[])[0]?.['refusal']).toMatchObject(printable);
 });
 
 test('a transaction is reversed once, over gRPC too', async () => {

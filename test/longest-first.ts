@@ -8,9 +8,9 @@ import { root } from '../deploy/local/plan.ts';
 export const longest = [
   'test/proof/faults/faults.test.ts',
   'test/start.test.ts',
-  'test/proof/model/model.test.ts',
   'test/events.test.ts',
-  'test/hostile/inputs.test.ts',
+  'services/notifier/kafka-consumer.test.ts',
+  'test/proof/model/model.test.ts',
 ];
 
 // Its types are those of its CommonJS file, whose default export is a property.

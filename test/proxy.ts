@@ -21,8 +21,8 @@ export interface Proxy {
   forget(): void;
   /** While true nothing passes on any connection, new ones included; then all are reset. */
   isolate(isolated: boolean): void;
-  /** Leads new connections to another port; existing ones are cut, unless they stay. */
-  lead(target: number, those?: 'cut' | 'stay'): void;
+  /** Leads new connections to another port, and cuts the existing ones. */
+  lead(target: number): void;
   close(): Promise<void>;
 }
 
@@ -106,9 +106,9 @@ export async function openProxy(target: number): Promise<Proxy> {
       if (isolated) proxy.forget();
       else for (const socket of forgotten) socket.resetAndDestroy();
     },
-    lead: (other, those = 'cut') => {
+    lead: (other) => {
       target = other;
-      if (those === 'cut') proxy.cut();
+      proxy.cut();
     },
     close: async () => {
       proxy.cut();

@@ -28,7 +28,10 @@ const under =
 
 /** What a file may import; the first matching pattern is its rule. */
 const importRules: [RegExp, (name: string) => boolean][] = [
-  [/^services\/(ledger\/accounting|identity\/credentials|platform\/(money|json)|notifier\/webhook)\.ts$/, isBuiltIn],
+  [
+    /^services\/(ledger\/accounting|identity\/credentials|platform\/(money|json)|notifier\/webhook)\.ts$/,
+    under('services/platform/money.ts'),
+  ],
   // The ledger derives balance events for Kafka, the notifier for itself.
   [/^services\/platform\/balance-events\.ts$/, under('services/platform/', 'proto/gen/ledger/v1/events_pb.js')],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],

@@ -70,7 +70,7 @@ const filters = object({
   type: Type.Optional(oneOf(accountTypes, { example: 'liability' })),
   status: Type.Optional(oneOf(accountStatuses, { example: 'active' })),
   parent_code: Type.Optional({ ...accountCode, description: 'An unknown code matches nothing.' } as typeof accountCode),
-  ...paging('JKgKxAYsMjA5Mzg3NDQ4ODU2MDI3MjgxOTU3NTAzOTMzMjU2MzI5NDAyNA'),
+  ...paging,
 });
 
 const codePattern = new RegExp((accountCode as unknown as { pattern: string }).pattern);

@@ -66,7 +66,7 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
   app.get(
     '/v1/tenants/:slug/accounts/code/:account_code/balance/history',
     {
-      schema: { querystring: object({ currency, ...period, ...paging('-pGve2JNMzEgMQ') }) },
+      schema: { querystring: object({ currency, ...period, ...paging }) },
       config: {
         access: { by: 'key', scope: 'balances:read' },
         doc: {

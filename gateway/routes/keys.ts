@@ -97,7 +97,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
   app.get(
     '/v1/tenants/:tenant_id/api-keys',
     {
-      schema: { querystring: object(paging('mVloPXu-AZND-5docaqeCmSh7DwXSA')) },
+      schema: { querystring: object(paging) },
       config: {
         access: { by: 'member', role: 'any' },
         doc: {

@@ -64,7 +64,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
   app.get(
     '/v1/tenants',
     {
-      schema: { querystring: object(paging('RECaCTthAZND-5docaqeCmSh7DwXSA')) },
+      schema: { querystring: object(paging) },
       config: {
         access: { by: 'user' },
         doc: {

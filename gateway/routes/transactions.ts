@@ -20,7 +20,7 @@ const filters = object({
     Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: 255, example: 'deposit-42', 'x-empty': true }),
   ),
   ...period,
-  ...paging('8Lv3-rBtMzE'),
+  ...paging,
 });
 
 /** `GET /transactions` and `GET /transactions/{transaction_id}`. */

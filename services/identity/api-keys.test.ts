@@ -275,9 +275,9 @@ test('the keys of a tenant are listed newest first, page by page', async () => {
   const second = await client.listApiKeys({ userId, tenantId: tenant, limit: 3, cursor: first.nextCursor });
   expect([...first.apiKeys, ...second.apiKeys].map((key) => key.id)).toEqual(made);
   expect(second.nextCursor).toBe('');
-  expect(await refusal(client.listApiKeys({ userId, tenantId: tenant, cursor: 'x' }))).toMatchObject({ field: 'cursor', tag: 'id' });
+  expect(await refusal(client.listApiKeys({ userId, tenantId: tenant, cursor: 'x' }))).toMatchObject({ field: 'cursor', tag: 'cursor' });
   // Nor is a list of something else continued.
-  expect(await refusal(client.listTenants({ userId, cursor: first.nextCursor }))).toMatchObject({ field: 'cursor', tag: 'id' });
+  expect(await refusal(client.listTenants({ userId, cursor: first.nextCursor }))).toMatchObject({ field: 'cursor', tag: 'cursor' });
 });
 
 test('to users who are not members a tenant has no keys, and does not exist', async () => {

@@ -1,5 +1,6 @@
 // API keys: created and revoked by the owners of a tenant, verified for every request.
 import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
+import { cutPage } from '../platform/cursor.ts';
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { retryStaleConnection } from '../platform/postgres-errors.ts';
 import { withClient, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
@@ -8,7 +9,7 @@ import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { ApiKey, type ApiKeyRow } from './entities.ts';
-import { page, roleOf, tenantUuid, type Page } from './tenants.ts';
+import { roleOf, tenantUuid, type Page } from './tenants.ts';
 
 // The last moment that every date library and PostgreSQL agree on.
 const endOfTimeMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -51,12 +52,12 @@ export async function listKeys(
 ): Promise<Page<ApiKeyRow>> {
   const tenantId = tenantUuid(given.tenantId);
   const size = field.pageSize(given.limit);
-  const after = field.afterCursor('api keys', given.cursor);
+  const after = field.afterCursor(['api keys', tenantId], given.cursor);
   return entityManager(orm, { tenant: tenantId }).transactional(async (em) => {
     await roleOf(em, tenantId, given.userId);
     const where = after === null ? { tenantId } : { tenantId, id: { $lt: after } };
     const found = await em.find(ApiKey, where, { orderBy: { id: 'desc' }, limit: size + 1 });
-    return page('api keys', found, size, (key) => key.id);
+    return cutPage(found, size, ['api keys', tenantId], (key) => key.id);
   });
 }
 

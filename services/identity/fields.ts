@@ -1,9 +1,9 @@
 // Checks the fields of a request. gRPC is an interface of its own, so nothing relies on the gateway's checks.
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { decodeCursor, encodeCursor } from '../platform/cursor.ts';
+import { cursorRule, decodeCursor, uuidPosition, type CursorScope } from '../platform/cursor.ts';
 import { withoutPort } from '../platform/forwarded.ts';
-import { toUuid, uuidText, type Prefix } from '../platform/ids.ts';
+import { toUuid, type Prefix } from '../platform/ids.ts';
 import { Refusal } from './refusal.ts';
 
 /** The error for an invalid field; `value` is what was sent, empty for a secret. */
@@ -33,9 +33,9 @@ export function optionalText(field: string, value: string | undefined, max: numb
   return value === undefined || value === '' ? (value ?? null) : text(field, value, max);
 }
 
-/** An email address: something at a host, without blanks. */
+/** An email address: something at a host, without blanks; in Unicode form NFC, so that two ways to type a letter are one address. */
 export function email(field: string, value: string): string {
-  const given = text(field, value, 254);
+  const given = text(field, value.normalize('NFC'), 254);
   if (!/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(given)) throw invalid(field, 'email', 'is not an email address', given);
   return given;
 }
@@ -109,20 +109,12 @@ export function pageSize(limit: number): number {
   return limit === 0 ? 50 : integer('limit', limit, 1, 100);
 }
 
-/** Lists with cursors; a cursor is valid for its own list only. */
-export type List = 'tenants' | 'api keys';
-
-/** The cursor that continues a list after the row of this UUID. */
-export function cursorAfter(list: List, uuid: string): string {
-  return encodeCursor(list, Buffer.from(uuid.replaceAll('-', ''), 'hex'));
-}
-
 /** The UUID after which a page begins; null for the first page. */
-export function afterCursor(list: List, cursor: string): string | null {
+export function afterCursor(scope: CursorScope, cursor: string): string | null {
   if (cursor === '') return null;
-  const uuid = decodeCursor(list, cursor);
-  if (uuid?.length !== 16) throw invalid('cursor', 'id', 'is not one of this list', cursor.slice(0, 255));
-  return uuidText(uuid);
+  const uuid = decodeCursor(scope, cursor, uuidPosition);
+  if (uuid === null) throw invalid('cursor', 'cursor', cursorRule, cursor.slice(0, 255));
+  return uuid;
 }
 
 /** The UUID of an identifier; throws what `otherwise` returns for a malformed one. */

@@ -142,12 +142,12 @@ test('a list of tenants reads no tenant of other users', async () => {
 test.each([
   ['limit', 'max', { limit: 101 }],
   ['limit', 'min', { limit: -1 }],
-  ['cursor', 'id', { cursor: 'x' }],
-  ['cursor', 'id', { cursor: 'AAAAAAAAAAAAAAAAAAAAA!' }],
-  ['cursor', 'id', { cursor: 'AAAAAAAAAAAAAAAAAAAAAB' }],
-  ['cursor', 'id', { cursor: Buffer.alloc(16, 7).toString('base64url') }],
-  ['cursor', 'id', { cursor: Buffer.alloc(22, 7).toString('base64url') }],
-  ['cursor', 'id', { cursor: '\0' }],
+  ['cursor', 'cursor', { cursor: 'x' }],
+  ['cursor', 'cursor', { cursor: 'AAAAAAAAAAAAAAAAAAAAA!' }],
+  ['cursor', 'cursor', { cursor: 'AAAAAAAAAAAAAAAAAAAAAB' }],
+  ['cursor', 'cursor', { cursor: Buffer.alloc(16, 7).toString('base64url') }],
+  ['cursor', 'cursor', { cursor: Buffer.alloc(22, 7).toString('base64url') }],
+  ['cursor', 'cursor', { cursor: '\0' }],
 ])('of a list %s is rejected with the tag %s', async (field, tag, change) => {
   expect(await refusal(client.listTenants({ userId, ...change }))).toMatchObject({ reason: 'validation_failed', field, tag });
 });

@@ -1,5 +1,6 @@
 // Tenants and their members.
 import { UniqueConstraintViolationException, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
+import { cutPage } from '../platform/cursor.ts';
 import { uuidAt } from '../platform/ids.ts';
 import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
@@ -52,7 +53,7 @@ export interface Page<Row> {
 /** The tenants of a user. Throws `validation_failed`, `unauthenticated`. */
 export async function listTenants(orm: MikroORM, userId: string, limit: number, cursor: string): Promise<Page<TenantRow>> {
   const size = field.pageSize(limit);
-  const after = field.afterCursor('tenants', cursor);
+  const after = field.afterCursor(['tenants', userId], cursor);
   const user = field.uuidOf('user', userId, () => new Refusal('unauthenticated', 'unknown user'));
   const em = entityManager(orm, { user });
   const below = after === null ? {} : { tenantId: { $lt: after } };
@@ -65,14 +66,7 @@ export async function listTenants(orm: MikroORM, userId: string, limit: number, 
   );
   // A user without tenants may not exist.
   if (found.length === 0) await userById(orm, userId);
-  return page('tenants', found, size, (tenant) => tenant.tenantId);
-}
-
-/** Cuts what was read (one row more than the page has) to a page. */
-export function page<Row>(list: field.List, found: Row[], size: number, uuid: (row: Row) => string): Page<Row> {
-  const shown = found.slice(0, size);
-  const last = shown.at(-1);
-  return { rows: shown, nextCursor: found.length > size && last ? field.cursorAfter(list, uuid(last)) : '' };
+  return cutPage(found, size, ['tenants', userId], (tenant) => tenant.tenantId);
 }
 
 /** The UUID of a tenant's identifier. Throws `tenant_not_found`: a malformed identifier is an unknown tenant. */

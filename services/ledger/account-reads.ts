@@ -1,9 +1,10 @@
 // Reads accounts: one, some by their codes, and pages of them.
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import { cutPage, uuidPosition, type CursorScope } from '../platform/cursor.ts';
 import { readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
-import { cutPage, positionOf, type Page } from './page.ts';
+import { positionOf, type Page } from './page.ts';
 
 /** One account. Throws {@link Refusal}: `account_not_found`. */
 export async function getAccount(pool: Connections, tenant: string, code: string): Promise<AccountRecord> {
@@ -30,9 +31,10 @@ export async function listAccounts(
   filter: AccountFilter,
   { limit, cursor }: Page,
 ): Promise<{ accounts: AccountRecord[]; nextCursor: string }> {
-  const before = positionOf('accounts', cursor, 1)?.[0] ?? 2n ** 128n - 1n;
+  const scope: CursorScope = ['accounts', tenant, filter];
+  const before = positionOf(scope, cursor, uuidPosition) ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff';
   const { type, status, parentCode } = filter;
-  const values = [tenant, before.toString(16).padStart(32, '0'), type, status, limit + 1];
+  const values = [tenant, before, type, status, limit + 1];
   const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
     name: parentCode === null ? 'list_accounts' : 'list_accounts_below',
     // A parameter that may be null (`$6 is null or …`) could not use the index of parents.
@@ -42,8 +44,8 @@ export async function listAccounts(
       order by a.id desc limit $5`,
     values: parentCode === null ? values : [...values, parentCode],
   });
-  const { page, nextCursor } = cutPage(rows, limit, 'accounts', (row) => [BigInt(`0x${row.id.replaceAll('-', '')}`)]);
-  return { accounts: page.map(recordOf), nextCursor };
+  const page = cutPage(rows, limit, scope, (row) => row.id);
+  return { accounts: page.rows.map(recordOf), nextCursor: page.nextCursor };
 }
 
 /** The refusal of a request whose own path names an unknown account. */

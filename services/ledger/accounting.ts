@@ -1,4 +1,5 @@
 // The rules of double entry: what a posting does to balances, or why it is refused. Pure; amounts are minor units.
+import { toDecimal } from '../platform/money.ts';
 
 /** The two sides of an account. */
 export type Side = 'debit' | 'credit';
@@ -32,6 +33,8 @@ export interface Blame {
   field: string;
   tag: string;
   value: string;
+  /** More for the client, such as the `difference` of unbalanced entries; decimal text where it is an amount. */
+  details?: Record<string, string>;
 }
 
 /** A request refused by a rule. Nothing was changed. */
@@ -111,7 +114,7 @@ export interface Line {
 }
 
 /** A balance before and after a posting. */
-export interface Change {
+export interface BalanceChange {
   account: Account;
   currency: string;
   before: Balance;
@@ -122,7 +125,7 @@ export interface Change {
 export interface Posted {
   lines: Line[];
   /** One an account and currency, in order of first appearance. */
-  changes: Change[];
+  changes: BalanceChange[];
 }
 
 /** The balance of an account without postings. */
@@ -161,7 +164,7 @@ export function post(request: Request, books: Books): Posted {
     lines.push({ ...entry, account: books.suspense(entry.currency), side: opposite(entry.side), counter: true });
   }
 
-  const changes: Change[] = [];
+  const changes: BalanceChange[] = [];
   for (const line of lines) {
     let change = changes.find(({ account, currency }) => account === line.account && currency === line.currency);
     if (!change) {
@@ -181,15 +184,17 @@ export function post(request: Request, books: Books): Posted {
 }
 
 function debitsMustEqualCredits(entries: Entry[]): void {
-  const sums = new Map<string, bigint>();
+  const sums = new Map<string, Record<Side, bigint>>();
   for (const { currency, side, amount } of entries) {
-    sums.set(currency, (sums.get(currency) ?? 0n) + (side === 'debit' ? amount : -amount));
+    const sum = sums.get(currency) ?? { debit: 0n, credit: 0n };
+    sum[side] += amount;
+    sums.set(currency, sum);
   }
-  for (const [currency, sum] of sums) {
-    if (sum !== 0n) {
-      const blame = { field: 'entries', tag: 'unbalanced', value: currency };
-      throw new Refusal('unbalanced', `debits and credits in ${currency} differ`, blame);
-    }
+  for (const [currency, { debit, credit }] of sums) {
+    if (debit === credit) continue;
+    const details = { debits: toDecimal(debit), credits: toDecimal(credit), difference: toDecimal(debit - credit) };
+    const message = `debits and credits in ${currency} differ: debits are ${details.debits}, credits ${details.credits}`;
+    throw new Refusal('unbalanced', message, { field: 'entries', tag: 'unbalanced', value: currency, details });
   }
 }
 
@@ -209,15 +214,15 @@ function accountMustTakeEntry(entry: Entry, kind: Request['kind'], index: number
   return account;
 }
 
-function totalsMustFit(change: Change, request: Request): void {
+function totalsMustFit(change: BalanceChange, request: Request): void {
   if (change.after.debits > largestTotal || change.after.credits > largestTotal) {
     const blame = blamed(request, change, 'balance_overflow', () => true);
-    throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would not fit`, blame);
+    throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would have more than 38 digits`, blame);
   }
 }
 
 // Compares the balance after the whole transaction. A transaction that does not lower an already negative balance is allowed.
-function balanceMustNotGoNegative(change: Change, request: Request): void {
+function balanceMustNotGoNegative(change: BalanceChange, request: Request): void {
   if (change.account.allowNegative) return;
   const after = net(change.account, change.after);
   if (after >= 0n || after >= net(change.account, change.before)) return;
@@ -227,7 +232,7 @@ function balanceMustNotGoNegative(change: Change, request: Request): void {
 }
 
 // The last entry that fits on the changed balance; for a single entry's suspense account it is the only entry.
-function blamed(request: Request, change: Change, tag: Reason, fits: (entry: Entry) => boolean): Blame {
+function blamed(request: Request, change: BalanceChange, tag: Reason, fits: (entry: Entry) => boolean): Blame {
   const found = request.entries.findLastIndex(
     (entry) => entry.code === change.account.code && entry.currency === change.currency && fits(entry),
   );

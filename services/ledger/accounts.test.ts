@@ -286,7 +286,7 @@ test('a gRPC caller’s fields are checked one by one', async () => {
   expect(await wrong(change(tenantId, 'a', { status: 'open' }))).toBe('status oneof');
   expect(await wrong(ledger.client.listAccounts({ tenantId, limit: 101 }))).toBe('limit max');
   expect(await wrong(ledger.client.listAccounts({ tenantId, limit: -1 }))).toBe('limit min');
-  expect(await wrong(ledger.client.listAccounts({ tenantId, cursor: 'xyz' }))).toBe('cursor id');
+  expect(await wrong(ledger.client.listAccounts({ tenantId, cursor: 'xyz' }))).toBe('cursor cursor');
   expect(await wrong(ledger.client.listAccounts({ tenantId, type: 'goods' }))).toBe('type oneof');
   expect(await refusal(make(tenantId, 'a', { type: 'x'.repeat(2000) }))).toMatchObject({ value: 'x'.repeat(1000) });
   expect(await refusal(make(tenantId, 'a', { currency: '' }))).toMatchObject({ tag: 'required', message: 'currency is required' });

@@ -6,13 +6,13 @@ import type { Currency } from '../platform/money.ts';
 import { allSettledOrThrow, inTransaction, sendTogether, type Client, type Connections } from '../platform/postgres.ts';
 import { accountsByCode, unknownAccount } from './account-reads.ts';
 import { Refusal, type Reason, type Side } from './accounting.ts';
-import { createdEvent, insertAccounts, newAccount, nextPosition, updateAccountRow, updatedEvent, type AuditContext } from './chart.ts';
+import { createdEvent, newAccount, nextPosition, updateAccountRow, updatedEvent, type AuditContext } from './chart.ts';
 import { append, lockHead, type Head, type LogRow } from './log.ts';
 import { activeUntil } from './outbox/active-cursors.ts';
 import { ancestorsOf, checkParent, levelsBelow, parentsFirst } from './parents.ts';
 import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
-import * as writing from './write.ts';
+import { writeLocked } from './write.ts';
 
 /**
  * Creates all accounts of a template. Returns them in the template's order; a second call returns them as they are now with `created`
@@ -50,12 +50,9 @@ export function setUpChart(
       return account;
     });
     head.chart = template;
-    await insertAccounts(
-      client,
-      created.map((account) => ({ tenant, account })),
-    );
+    await write(client, events, head, nowMs, created);
+    // Not before their parents, which may be new.
     for (const account of moved) await updateAccountRow(client, tenant, account);
-    await write(client, events, head, nowMs);
     return { accounts, created: true };
   });
 }
@@ -141,13 +138,7 @@ export function createAccounts(
     }
     const accounts = wanted.map(({ code }) => known.get(code) as AccountRecord);
     checkAnswerSize(accounts);
-    if (created.length > 0) {
-      await insertAccounts(
-        client,
-        created.map((account) => ({ tenant, account })),
-      );
-      await write(client, events, head, nowMs);
-    }
+    if (created.length > 0) await write(client, events, head, nowMs, created);
     return { created: created.length, skipped: wanted.length - created.length, accounts };
   });
 }
@@ -235,11 +226,12 @@ async function lock(
   return locked;
 }
 
-function write(client: Client, events: LogRow[], head: Head, nowMs: number): Promise<unknown> {
+function write(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
   const tenants = [head.tenant];
   const opened = { tenants, untilMs: activeUntil(nowMs) };
-  const change = { tenants, untilMs: Infinity, unmovedHeads: [], movedHeads: [], opened, log: events, posted: [], balances: [] };
-  return allSettledOrThrow(sendTogether(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
+  const rows = { tenants, opened, log: events, posted: [], balances: [] };
+  const newAccounts = created.map((account) => ({ tenant: head.tenant, account }));
+  return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows, newAccounts)));
 }
 
 async function checkMove(client: Client, tenant: string, account: AccountRecord, parentCode: string): Promise<void> {

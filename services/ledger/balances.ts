@@ -1,12 +1,13 @@
 // Reads of balances: the current one and its history.
 import { create } from '@bufbuild/protobuf';
 import { BalanceChangeSchema, BalanceSchema, type Balance, type BalanceChange } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { cutPage, type CursorScope } from '../platform/cursor.ts';
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
 import { epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import { Refusal, net, outgoing, type Reason, type Side } from './accounting.ts';
 import { unknownAccount } from './account-reads.ts';
-import { cutPage, positionOf, type Page } from './page.ts';
+import { positionOf, type Page } from './page.ts';
 import { QueryParameters, logRangeOf, type TimeRange } from './time-range.ts';
 
 interface AccountRow {
@@ -89,6 +90,9 @@ interface HistoryRow {
   created_ms: number;
 }
 
+// Position in the log, and the entry's within its transaction.
+const entryPosition = /^[0-9]{1,18} [0-9]{1,9}$/;
+
 /** A page of the entries of one account and currency, newest first. Throws {@link Refusal} as {@link getBalance}, and for a bad cursor. */
 export async function listBalanceHistory(
   pool: Connections,
@@ -98,7 +102,8 @@ export async function listBalanceHistory(
   timeRange: TimeRange,
   { limit, cursor }: Page,
 ): Promise<{ history: BalanceChange[]; nextCursor: string }> {
-  const before = positionOf('history', cursor, 2);
+  const scope: CursorScope = ['history', tenant, { code, currency, ...timeRange }];
+  const before = positionOf(scope, cursor, entryPosition)?.split(' ');
   const query = new QueryParameters(tenant);
   const account = `accounts a where a.tenant_id = $1 and a.code = ${query.value(code)}`;
   const requested = query.value(currency);
@@ -128,8 +133,8 @@ export async function listBalanceHistory(
   });
   if (!accounts[0]) throw unknownAccount(code);
   currencyOf(code, accounts[0], currency);
-  const { page, nextCursor } = cutPage(rows, limit, 'history', (row) => [row.sequence, BigInt(row.position)]);
-  const history = page.map((row) =>
+  const page = cutPage(rows, limit, scope, (row) => `${row.sequence} ${row.position}`);
+  const history = page.rows.map((row) =>
     create(BalanceChangeSchema, {
       transactionId: toId('txn', row.transaction),
       sequence: row.sequence,
@@ -139,5 +144,5 @@ export async function listBalanceHistory(
       createdMs: BigInt(row.created_ms),
     }),
   );
-  return { history, nextCursor };
+  return { history, nextCursor: page.nextCursor };
 }

@@ -46,11 +46,6 @@ const verify = (url: string, options?: RunOptions) => run('verify', url, options
 const owned = <Rows extends pg.QueryResultRow>(text: string) =>
   withClient(database.ownerUrl, async (client) => (await client.query<Rows>(text)).rows);
 
-async function addDeadLetter(): Promise<void> {
-  await owned(`insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
-    values (gen_random_uuid(), 1, 0, gen_random_uuid(), 'transaction.posted', 'too large')`);
-}
-
 test('a command whose reader has gone ends with 1 and prints nothing', async () => {
   expect(await verify(database.ownerUrl)).toEqual({ status: 0, errors: '' });
   expect(await verify(database.ownerUrl, { isRead: false })).toEqual({ status: 1, errors: '' });
@@ -109,14 +104,12 @@ test('a command rejects an address without a ledger', async () => {
   });
 });
 
-test('a command that loses its connection prints one line', async () => {
-  expect(await cutBefore('pg_index')).toEqual({ status: 1, errors: 'Connection terminated unexpectedly\n' });
-});
-
-test('one that loses it within a tenant’s transaction prints the first error', async () => {
-  await addDeadLetter();
+// Outside of a tenant's transaction and within it.
+test.each(['pg_index', 'log_chunk'])('a command that loses its connection before %s prints the first error', async (part) => {
+  await owned(`insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
+    values (gen_random_uuid(), 1, 0, gen_random_uuid(), 'transaction.posted', 'too large')`);
   try {
-    expect(await cutBefore('log_chunk')).toEqual({ status: 1, errors: 'Connection terminated unexpectedly\n' });
+    expect(await cutBefore(part)).toEqual({ status: 1, errors: 'Connection terminated unexpectedly\n' });
   } finally {
     await owned('delete from relay_dead_letters');
   }

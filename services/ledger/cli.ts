@@ -7,10 +7,9 @@ import { StartFailure, errorMessage } from '../platform/lifetime.ts';
 import { isTransient } from '../platform/postgres-errors.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { changeDeadLetters } from './outbox/dead-letters.ts';
-import { Findings, pluralize } from './audit/findings.ts';
+import { pluralize } from './audit/findings.ts';
 import { parseHeads, printHeads } from './audit/kept-heads.ts';
 import { openOperator } from './audit/operator.ts';
-import { SchemaDamaged } from './audit/projections.ts';
 import { rebuild } from './audit/rebuild.ts';
 import { verify } from './audit/verify.ts';
 
@@ -21,9 +20,6 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
        rebuild [--tenant ID]           derive every projection from the log and replace it
        redrive [--tenant ID]           publish rejected events again
        discard [--tenant ID]           discard rejected events: they stay in the log and are not published`;
-
-/** Ends the process with one line of reason. */
-class UsageError extends Error {}
 
 const options = {
   tenant: { type: 'string' },
@@ -52,9 +48,7 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
     return verified.findings === 0;
   },
   async heads(client, { tenant }) {
-    const findings = new Findings((line) => process.stderr.write(`${line}\n`));
-    await printHeads(client, { only: tenant, findings }, print);
-    return findings.count === 0;
+    return (await printHeads(client, tenant, print, (line) => process.stderr.write(`${line}\n`))) === 0;
   },
   async redrive(client, { tenant }) {
     const due = await changeDeadLetters(client, 'redrive', tenant, print);
@@ -81,7 +75,7 @@ function readHeads(file: string) {
   try {
     return parseHeads(readFileSync(file, 'utf8'));
   } catch (error) {
-    throw new UsageError(`--heads ${file}: ${(error as Error).message}`);
+    throw new StartFailure(`--heads ${file}: ${(error as Error).message}`);
   }
 }
 
@@ -90,7 +84,7 @@ async function main(): Promise<boolean> {
   try {
     parsed = parseArgs({ allowPositionals: true, options });
   } catch (error) {
-    throw new UsageError(`${(error as Error).message}\n${usage}`);
+    throw new StartFailure(`${(error as Error).message}\n${usage}`);
   }
   const [name = '', ...more] = parsed.positionals;
   const { tenant: id, check, help, heads: headsFile } = parsed.values;
@@ -100,9 +94,9 @@ async function main(): Promise<boolean> {
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   const misplaced = (check && name !== 'rebuild') || (headsFile !== undefined && name !== 'verify');
-  if (!command || more.length > 0 || misplaced) throw new UsageError(usage);
+  if (!command || more.length > 0 || misplaced) throw new StartFailure(usage);
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
-  if (tenant === null) throw new UsageError(`--tenant ${String(id)} is not a tenant's id`);
+  if (tenant === null) throw new StartFailure(`--tenant ${String(id)} is not a tenant's id`);
   const client = await openOperator(new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL'));
   try {
     return await command(client, { tenant, check, headsFile });
@@ -121,10 +115,9 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
 try {
   process.exitCode = (await main()) ? 0 : 1;
 } catch (error) {
-  const isExpected =
-    [UsageError, BadSetting, StartFailure, SchemaDamaged].some((each) => error instanceof each) ||
-    isTransient(error) ||
-    typeof (error as { code?: unknown }).code === 'string';
+  const isKnown = error instanceof BadSetting || error instanceof StartFailure || isTransient(error);
+  // PostgreSQL's and Node's errors have a code.
+  const isExpected = isKnown || typeof (error as { code?: unknown }).code === 'string';
   process.stderr.write(`${isExpected ? errorMessage(error) : ((error as Error).stack ?? String(error))}\n`);
   process.exitCode = 1;
 }

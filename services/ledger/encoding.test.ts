@@ -32,6 +32,7 @@ function full(type: DescMessage, text: string, number: bigint): Record<string, u
       .filter(({ oneof }) => !oneof)
       .map((field): [string, unknown] => {
         if (field.fieldKind === 'list') return [field.localName, field.message ? [inside(field.message), inside(field.message)] : [text]];
+        if (field.fieldKind === 'map') return [field.localName, { [text]: text, other: text }];
         if (field.fieldKind === 'message') return [field.localName, inside(field.message)];
         // Of 32 bits there are fewer.
         const value = { bigint: number, number: Number(number % 2n ** 31n), boolean: number > 0n, string: text, bytes: Buffer.from(text) };

@@ -152,6 +152,12 @@ function result(field: number, { outcome, replayed }: PostingResult): void {
 
 function refusal(field: number, value: Refusal): void {
   const before = written;
+  for (const [key, each] of Object.entries(value.details).reverse()) {
+    const start = written;
+    given(2, each);
+    given(1, key);
+    lengthSince(start, 6);
+  }
   text(5, value.value);
   text(4, value.tag);
   text(3, value.field);

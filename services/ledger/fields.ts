@@ -1,19 +1,26 @@
 // Checks of request fields: text, codes, identifiers, currencies, metadata and actors.
 import { tenantUuid, toUuid } from '../platform/ids.ts';
 import { InvalidJson, parseJson, type JsonProblem } from '../platform/json.ts';
-import { isCurrency, type Currency } from '../platform/money.ts';
+import { currencies, isCurrency, type Currency } from '../platform/money.ts';
+import { printableTrimmed } from '../platform/printable.ts';
 import { Refusal } from './accounting.ts';
 
 const codePattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
+// Tags whose message ends with what was sent, if that is short.
+const shownTags = ['oneof', 'min', 'max', 'code', 'decimal', 'gt', 'id', 'datetime'];
+const maxShown = 60;
+
 /** A refusal that names the field; `value` is what was sent, cut to 1,000 characters. */
 export function invalid(field: string, tag: string, value: string, message: string): Refusal {
-  return new Refusal('validation_failed', message, { field, tag, value: value.slice(0, 1000) });
+  const isShown = value.length <= maxShown && shownTags.includes(tag);
+  const shown = /^-?[0-9.]+$/.test(value) ? value : JSON.stringify(value);
+  return new Refusal('validation_failed', isShown ? `${message}, not ${shown}` : message, { field, tag, value: value.slice(0, 1000) });
 }
 
 /** Checks a text's length in code points and that PostgreSQL can hold it. Throws {@link Refusal} naming the field. */
 export function checkedText(field: string, text: string, bounds: { min?: number; max: number }): string {
-  if (text.includes('\0')) throw invalid(field, 'unicode', text, `${field} holds a NUL`);
+  if (text.includes('\0')) throw invalid(field, 'unicode', text, `${field} must not contain NUL`);
   if (text.length < (bounds.min ?? 0)) throw invalid(field, 'required', text, `${field} is required`);
   // A code point is one or two UTF-16 units. Count them only where that matters.
   if (text.length > bounds.max && (text.length > 2 * bounds.max || [...text].length > bounds.max)) {
@@ -22,10 +29,18 @@ export function checkedText(field: string, text: string, bounds: { min?: number;
   return text;
 }
 
+/** Checks an idempotency key. Throws {@link Refusal} naming the field. */
+export function checkedKey(key: string): string {
+  checkedText('idempotency_key', key, { min: 1, max: 255 });
+  if (printableTrimmed.test(key)) return key;
+  throw invalid('idempotency_key', 'printable', key, 'idempotency_key must consist of printable characters without a blank at either end');
+}
+
 /** Checks an account code. Throws {@link Refusal} naming the field. */
 export function checkedCode(field: string, code: string): string {
   if (code === '') throw invalid(field, 'required', code, `${field} is required`);
-  if (!codePattern.test(code)) throw invalid(field, 'code', code, `${field} must match ${codePattern.source}`);
+  if (!codePattern.test(code))
+    throw invalid(field, 'code', code, `${field} must be 1 to 64 letters, digits and ._:- and begin with a letter or digit`);
   return code;
 }
 
@@ -39,15 +54,15 @@ export function checkedId(field: string, prefix: Parameters<typeof toUuid>[0], i
 /** Checks a currency. Throws {@link Refusal} naming the field. */
 export function checkedCurrency(field: string, currency: string): Currency {
   if (currency === '') throw invalid(field, 'required', currency, `${field} is required`);
-  if (!isCurrency(currency)) throw invalid(field, 'oneof', currency, `${field} must be one of NGN USD EUR GBP`);
+  if (!isCurrency(currency)) throw invalid(field, 'oneof', currency, `${field} must be one of ${currencies.join(', ')}`);
   return currency;
 }
 
 const metadataProblems: Record<JsonProblem, string> = {
   type: 'must be a JSON object',
   max: 'must be at most 10 deep',
-  unicode: 'holds a NUL or half of a surrogate pair',
-  number: 'holds a number that would come back as another one: send it as text',
+  unicode: 'must not contain NUL or half of a surrogate pair',
+  number: 'holds a number that a double cannot represent: send it as a string',
 };
 
 /** Checks metadata; returns compact JSON and its canonical form (keys sorted). Throws {@link Refusal} naming the field. */

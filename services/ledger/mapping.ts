@@ -7,15 +7,15 @@ import {
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Posting, ReverseTransactionRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { sha256 } from '../platform/digest.ts';
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
-import { net, outgoing, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
-import { checkedActor, checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid } from './fields.ts';
+import { net, outgoing, type BalanceChange, type Entry, type Line, type Posted, type Request } from './accounting.ts';
+import { checkedActor, checkedCode, checkedCurrency, checkedId, checkedKey, checkedMetadata, checkedText, invalid } from './fields.ts';
+import { fingerprint, type RequestContent } from './fingerprint.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
-export interface ValidatedPosting extends Request {
+export interface ValidatedPosting extends RequestContent {
   /** TypeID and UUID of the tenant. */
   tenantId: string;
   tenant: string;
@@ -24,12 +24,6 @@ export interface ValidatedPosting extends Request {
   transaction: string;
   idempotencyKey: string;
   fingerprint: Buffer;
-  description: string;
-  reference: string | null;
-  /** A JSON object as text. */
-  metadata: string;
-  /** The transaction to reverse; `entries` is empty then. */
-  reverses: { id: string; uuid: string } | null;
   actor: string;
   requestId: string;
   /** Trace context of the request, null where it had none. */
@@ -116,7 +110,7 @@ export function validateReversal(request: ReverseTransactionRequest): ValidatedP
 
 function common(request: { idempotencyKey: string; description: string }, transactionId: string) {
   return {
-    idempotencyKey: request.idempotencyKey === '' ? transactionId : checkedText('idempotency_key', request.idempotencyKey, { max: 255 }),
+    idempotencyKey: request.idempotencyKey === '' ? transactionId : checkedKey(request.idempotencyKey),
     description: checkedText('description', request.description, { max: 1000 }),
   };
 }
@@ -139,30 +133,17 @@ function entryOf(entry: { accountCode: string; amount: string; side: string; cur
   const field = `${path}amount`;
   if (entry.amount === '') throw invalid(field, 'required', '', `${field} is required`);
   const amount = toMinor(entry.amount);
-  if (amount === null) throw invalid(field, 'decimal', entry.amount, `${field} must be a decimal with at most 13 and 2 digits`);
+  if (amount === null)
+    throw invalid(field, 'decimal', entry.amount, `${field} must be a decimal string with at most 13 digits before and 2 after the point`);
   if (amount === 0n) throw invalid(field, 'gt', entry.amount, `${field} must be greater than zero`);
-  if (entry.side !== 'debit' && entry.side !== 'credit') {
-    throw invalid(`${path}side`, entry.side === '' ? 'required' : 'oneof', entry.side, `${path}side must be debit or credit`);
-  }
+  if (entry.side === '') throw invalid(`${path}side`, 'required', '', `${path}side is required`);
+  if (entry.side !== 'debit' && entry.side !== 'credit')
+    throw invalid(`${path}side`, 'oneof', entry.side, `${path}side must be one of debit, credit`);
   checkedCurrency(`${path}currency`, entry.currency);
   return { code: entry.accountCode, amount, side: entry.side, currency: entry.currency, counter: false };
 }
 
-const fingerprintVersion = Buffer.from([1]);
 const noFingerprint = Buffer.alloc(0);
-
-// Two requests are the same if these are equal. Absent equals default, entries are ordered, metadata's keys are not.
-function fingerprint(posting: Omit<ValidatedPosting, 'fingerprint'>, metadata: string): Buffer {
-  const canonical = JSON.stringify([
-    posting.kind,
-    posting.description,
-    posting.reference,
-    posting.entries.map((entry) => [entry.code, entry.amount.toString(), entry.side, entry.currency]),
-    metadata,
-    posting.reverses?.id ?? null,
-  ]);
-  return Buffer.concat([fingerprintVersion, sha256(canonical)]);
-}
 
 // The messages below are literals, because `create` costs twice the time and three times the memory.
 
@@ -197,7 +178,7 @@ function entryMessage({ account, amount, side, currency, counter, balanceAfter }
   };
 }
 
-function balanceMessage({ account, currency, before, after }: Change): ChangedBalance {
+function balanceMessage({ account, currency, before, after }: BalanceChange): ChangedBalance {
   const balance = net(account, after);
   return {
     $typeName: 'ledger.v1.ChangedBalance',

@@ -2,10 +2,11 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { PostedEntrySchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { cutPage, encodeCursor, sequencePosition, type CursorScope } from '../platform/cursor.ts';
 import { toId } from '../platform/ids.ts';
 import { epochMs, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
-import { cursorAt, cutPage, countFitting, positionOf, type Page } from './page.ts';
+import { countFitting, positionOf, type Page } from './page.ts';
 import { QueryParameters, logRangeOf, type LogRange, type TimeRange } from './time-range.ts';
 import { decodePosted, transactionOf } from './mapping.ts';
 
@@ -70,12 +71,13 @@ export async function listTransactions(
   filter: TransactionFilter,
   { limit, cursor }: Page,
 ): Promise<{ transactions: Transaction[]; nextCursor: string }> {
-  const before = positionOf('transactions', cursor, 1)?.[0];
-  const { rows, nextBefore } = await readPage(pool, tenant, filter, limit, before);
-  const { page, nextCursor } = cutPage(rows, countFitting(rows, limit), 'transactions', (row) => [row.sequence]);
+  const scope: CursorScope = ['transactions', tenant, filter];
+  const before = positionOf(scope, cursor, sequencePosition);
+  const { rows, nextBefore } = await readPage(pool, tenant, filter, limit, before === null ? undefined : BigInt(before));
+  const page = cutPage(rows, countFitting(rows, limit), scope, (row) => row.sequence.toString());
   return {
-    transactions: page.map((row) => recordOf(tenant, row)),
-    nextCursor: nextCursor === '' && nextBefore !== null ? cursorAt('transactions', [nextBefore]) : nextCursor,
+    transactions: page.rows.map((row) => recordOf(tenant, row)),
+    nextCursor: page.nextCursor === '' && nextBefore !== null ? encodeCursor(scope, nextBefore.toString()) : page.nextCursor,
   };
 }
 

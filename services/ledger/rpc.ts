@@ -88,7 +88,8 @@ function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
     async postTransactions({ postings, handBackHeld }, context) {
       const fields = context.values.get(logFields);
       fields['items'] = postings.length;
-      if (postings.length > maxPostings) throw tooMany(postings.length, `postings must have at most ${maxPostings} items`);
+      if (postings.length > maxPostings)
+        throw tooMany(postings.length, `postings must have at most ${maxPostings} items, not ${postings.length}`);
       const all = postings.map((posting) => validated(withTraceparent(posting, context), validatePosting));
       checkAnswerSize(all, maxMessageBytes);
       const options = { ...waitOf(context), failFastOnLock: handBackHeld };
@@ -155,7 +156,7 @@ function namesOf({ tenantId, requestId = '' }: Partial<Named>): Record<string, s
 function asConnectError({ reason, message, blame }: Refusal): ConnectError {
   const code = reason === 'account_not_found' && !blame ? Code.NotFound : codes[reason];
   const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;
-  return refuse(code, { reason, message, ...blame, retryAfter });
+  return refuse(code, { reason, message, ...blame, metadata: blame?.details, retryAfter });
 }
 
 // An unreachable database and a locked head are worth a retry. Everything else that is no refusal stays an internal error.

@@ -140,7 +140,12 @@ describe.each([
       refusal: expect.objectContaining({
         reason: 'idempotency_key_reused',
         message: 'this transaction id was used under another key',
-        blame: { field, tag: 'idempotency_key_reused', value: transactionId },
+        blame: {
+          field,
+          tag: 'idempotency_key_reused',
+          value: transactionId,
+          details: { transaction_id: transactionId, fields: 'idempotency_key' },
+        },
       }) as object,
     });
     const spend = (tenant: string, more: MessageInitShape<typeof PostingSchema>) => transfer(tenant, 'purse', 'a', '1.00', more);

@@ -20,9 +20,8 @@ afterAll(() => notifier.end());
 /** Keeps so many dead letters that can't be decoded; answers the ids of all. */
 async function keep(count: number): Promise<string[]> {
   const source = () => `topic/0/${newId('evt')}`;
-  await notifier.consumer.keep(
-    Array.from({ length: count }, () => ({ source: source(), value: Buffer.from('ffff', 'hex'), reason: 'not an event' })),
-  );
+  const deadLetter = () => ({ source: source(), value: Buffer.from('ffff', 'hex'), reason: 'not an event' });
+  await notifier.consumer.ingest([], { deadLetters: Array.from({ length: count }, deadLetter) });
   return listDeadLetters(notifier.work);
 }
 
@@ -54,7 +53,8 @@ test('a dead letter is named by its id, in lower or upper case, and by nothing e
   expect({ status, said }).toEqual({ status: 0, said: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
   expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, said: '', errors: "all is not a dead letter's id\n" });
   expect(await listDeadLetters(notifier.work)).toEqual([kept]);
-  await run(['discard', kept!]);
+  const gone = { status: 2, said: expect.stringMatching(/\n1 discarded\n$/), errors: `${named}: there is no such dead letter\n` };
+  expect(await run(['discard', kept!, named!])).toEqual(gone);
 });
 
 test('the usage is printed for --help and for an unknown command', async () => {

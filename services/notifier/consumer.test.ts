@@ -13,7 +13,6 @@ import {
   type RunningNotifier,
   type TestTenant,
 } from '../../test/notifier.ts';
-import { metricOf } from '../../test/relay.ts';
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
@@ -72,17 +71,13 @@ const gaps = () => counted('inbox_gaps');
 const duplicates = () => counted('events', '{result="duplicate"}');
 const consumed = () => counted('events', '{result="consumed"}');
 
-function balanceEvent({ tenantId }: TestTenant, part: number): Event {
-  const balance = { accountId: newId('acc'), accountCode: 'CASH', currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
-  return create(EventSchema, {
-    id: newId('evt'),
-    tenantId,
-    sequence: 1n,
-    part,
-    type: 'balance.updated',
-    createdMs: BigInt(Date.now() + 1_000),
-    data: { case: 'balanceUpdated', value: { balance, transactionId: newId('txn') } },
-  });
+/** A posting that changes two balances. */
+function changing(tenant: TestTenant): Event {
+  const posting = tenant.posting();
+  if (posting.data.case !== 'transactionPosted') throw new Error('a posting');
+  const changed = { accountId: newId('acc'), currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
+  posting.data.value.balances = ['CASH', 'SALES'].map((accountCode) => create(ChangedBalanceSchema, { ...changed, accountCode }));
+  return posting;
 }
 
 test('a dead letter that comes again counts once', async () => {
@@ -92,21 +87,6 @@ test('a dead letter that comes again counts once', async () => {
   await notifier.consumer.ingest([(await subscribed()).posting()], { deadLetters: [deadLetter] });
   expect((await deadLetters()).filter(({ source }) => source === deadLetter.source)).toHaveLength(1);
   expect(await counted('dead_letters')).toBe(before + 1);
-});
-
-test('of a flood of dead letters ten thousand are counted', async () => {
-  const flooded = await startNotifier({ claims: false });
-  try {
-    await withClient(flooded.database.adminUrl, (client) =>
-      client.query(`insert into dead_letters (id, source, value, reason, received_at)
-        select gen_random_uuid(), 'topic/0/' || n, '', 'the value is no event', now() from generate_series(1, 10001) as n`),
-    );
-    // While PostgreSQL answers late, it is not known.
-    const found = await until(async () => (await metricOf(flooded.metrics, 'notifier_dead_letters')) || null);
-    expect(found).toBe(10_000);
-  } finally {
-    await flooded.end();
-  }
 });
 
 test('events become deliveries in the order of the log', async () => {
@@ -159,9 +139,8 @@ test('what was published before a passed range and never came is a gap', async (
 
 test('a part that was lost before a passed range is a gap, and is consumed when it comes', async () => {
   const tenant = await subscribed();
-  const [posting, next] = [tenant.posting(), tenant.posting()];
-  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
-  const [first, last] = [balanceEvent(tenant, 1), balanceEvent(tenant, 2)];
+  const [posting, next] = [changing(tenant), tenant.posting()];
+  const [first, last] = balanceEventsOf(posting) as [Event, Event];
   const before = await gaps();
   // The last part is a dead letter of the ledger.
   await ingest(posting, first);
@@ -176,14 +155,13 @@ test('a part that was lost before a passed range is a gap, and is consumed when 
 
 test('a posting of which a part had come is passed whole, which is no gap', async () => {
   const tenant = await subscribed();
-  const [posting, next] = [tenant.posting(), tenant.posting()];
-  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
+  const [posting, next] = [changing(tenant), tenant.posting()];
   const before = await gaps();
   await ingest(posting);
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
   await notifier.client.pass({ stretches: [{ tenantId: tenant.tenantId, after: 0n, through: 1n }] });
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: true });
-  await ingest(balanceEvent(tenant, 1), next);
+  await ingest(...balanceEventsOf(posting), next);
   expect(await made(tenant)).toEqual([posting.id, next.id]);
   expect(await gaps()).toBe(before);
 });
@@ -206,25 +184,14 @@ test('the same events to two replicas at once are consumed once', async () => {
 
 test('the parts of one posting are consumed each, in their order', async () => {
   const tenant = await subscribed();
-  const posting = tenant.posting();
-  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
-  const parts = [balanceEvent(tenant, 1), balanceEvent(tenant, 2)];
+  const parts = withBalanceEvents(changing(tenant));
   const before = await gaps();
-  await ingest(posting, parts[0]!);
-  await ingest(posting, ...parts);
+  await ingest(...parts.slice(0, 2));
+  await ingest(...parts);
   await ingest(tenant.posting());
-  expect((await made(tenant)).slice(0, 3)).toEqual([posting, ...parts].map(({ id }) => id));
+  expect((await made(tenant)).slice(0, 3)).toEqual(idsOf(parts));
   expect(await gaps()).toBe(before);
 });
-
-/** A posting that changes two balances. */
-function changing(tenant: TestTenant): Event {
-  const posting = tenant.posting();
-  if (posting.data.case !== 'transactionPosted') throw new Error('a posting');
-  const changed = { accountId: newId('acc'), currency: 'NGN', balance: '1.00', previousBalance: '0.00', version: 1n };
-  posting.data.value.balances = ['CASH', 'SALES'].map((accountCode) => create(ChangedBalanceSchema, { ...changed, accountCode }));
-  return posting;
-}
 
 const derive = async (...events: Event[]) => {
   expect(await notifier.client.ingest({ events, deriveUpdates: true })).toMatchObject({ updatesDerived: true });
@@ -331,12 +298,10 @@ test('a gap is recorded and counted, does not hold up what follows, and a late e
 
 test('the last part of a posting that never came is a gap', async () => {
   const tenant = await subscribed();
-  const posting = tenant.posting();
-  if (posting.data.case === 'transactionPosted') posting.data.value.balances = [1, 2].map(() => create(ChangedBalanceSchema));
+  const [posting, first, late] = withBalanceEvents(changing(tenant)) as [Event, Event, Event];
   const before = await gaps();
-  await ingest(posting, balanceEvent(tenant, 1), tenant.posting());
+  await ingest(posting, first, tenant.posting());
   expect(await gaps()).toBe(before + 1);
-  const late = balanceEvent(tenant, 2);
   await ingest(late);
   expect(await made(tenant)).toContain(late.id);
 });
@@ -369,17 +334,6 @@ test('an event with a tenant id of any length and content becomes a dead letter,
   });
 });
 
-test('an event that PostgreSQL rejects becomes a dead letter alone', async () => {
-  const [tenant, other] = [await subscribed(), await subscribed()];
-  const [good, bad, last] = [tenant.posting(), tenant.posting(), tenant.posting()];
-  const neighbour = other.posting();
-  await withOwner(`alter table payloads add constraint refused check (body not like '%${bad.id}%')`);
-  await ingest(good, bad, neighbour, last);
-  expect(await made(tenant)).toEqual([good.id, last.id]);
-  expect(await made(other)).toEqual([neighbour.id]);
-  expect(await deadLetters()).toContainEqual({ source: `${tenant.tenantId} 2.0`, reason: expect.stringContaining('refused') });
-});
-
 const command = (...args: string[]) =>
   spawnSync(process.execPath, ['services/notifier/cli.ts', ...args], {
     cwd: root,
@@ -394,7 +348,7 @@ test.each([
   const tenant = await subscribed();
   const value = toBinary(EventSchema, create(EventSchema, { ...tenant.posting(), ...wrong }));
   const source = `topic/0/${newId('evt')}`;
-  await notifier.consumer.keep([{ source, key: null, value, reason: 'malformed' }]);
+  await notifier.consumer.ingest([], { deadLetters: [{ source, key: null, value, reason: 'malformed' }] });
   const { left } = await notifier.consumer.redrive();
   expect(left).toContainEqual({ id: expect.any(String), reason: expect.stringContaining('position in the log is malformed') });
   expect(await made(tenant)).toEqual([]);
@@ -407,8 +361,8 @@ test('a dead letter that can be decoded by now is redriven by the operator’s c
   const source = `topic/0/${newId('evt')}`;
   const readable = { source, key: Buffer.from(tenant.tenantId), value: toBinary(EventSchema, lost), reason: 'unknown then' };
   const garbage = { source: `${source}x`, key: null, value: Buffer.from('ffff', 'hex'), reason: 'not an event' };
-  await notifier.consumer.keep([readable, garbage]);
-  await notifier.consumer.keep([readable, garbage]);
+  await notifier.consumer.ingest([], { deadLetters: [readable, garbage] });
+  await notifier.consumer.ingest([], { deadLetters: [readable, garbage] });
   const count = (await deadLetters()).length;
   const run = () => command('redrive');
   // There is no such option, and it must not be ignored.
@@ -426,21 +380,6 @@ test('a dead letter that can be decoded by now is redriven by the operator’s c
   // If the log brings it once more, it is a duplicate.
   await ingest(lost);
   expect(await made(tenant)).toHaveLength(3);
-});
-
-test('dead letters are discarded by their ids, and no others', async () => {
-  const sources = [1, 2, 3].map((offset) => `topic/${newId('evt')}/${offset}`);
-  const lines = () => command('redrive').stderr.split('\n');
-  const before = new Set(lines());
-  await notifier.consumer.keep(sources.map((source) => ({ source, value: Buffer.from('ffff', 'hex'), reason: 'not an event' })));
-  const looked = lines().filter((line) => !before.has(line));
-  const [first, second, third] = looked.flatMap((line) => /^([0-9a-f-]{36}): premature EOF$/.exec(line)?.[1] ?? []);
-  const { stdout, status } = command('discard', first!, third!);
-  expect(stdout.split('\n').sort()).toEqual(['', '2 discarded', `${first}: ${sources[0]}`, `${third}: ${sources[2]}`].sort());
-  expect(status).toBe(0);
-  expect((await deadLetters()).map(({ source }) => source).filter((source) => sources.includes(source))).toEqual([sources[1]]);
-  expect(command('discard', first!, second!)).toMatchObject({ status: 2, stderr: `${first}: there is no such dead letter\n` });
-  expect(command('discard')).toMatchObject({ status: 1, stderr: expect.stringMatching(/^usage: redrive /) });
 });
 
 describe('the stored offset of a partition', () => {

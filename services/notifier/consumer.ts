@@ -5,7 +5,7 @@ import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js'
 import { balanceEventsOf, derivedId } from '../platform/balance-events.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import { errorMessage } from '../platform/lifetime.ts';
-import { allSettledOrThrow, inTransaction, setTenants, withClient, type Client, type Pool } from '../platform/postgres.ts';
+import { allSettledOrThrow, setTenants, withClient, type Client, type Pool } from '../platform/postgres.ts';
 import { bisect, isDataError, isServerError, isTransient } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { insertDeadLetters, listDeadLetters, redriveDeadLetter, type DeadLetter } from './dead-letters.ts';
@@ -70,20 +70,16 @@ export class Consumer {
       if (!one) unusable.push(deadLetterOf(event, malformed));
       else identified.push(one, ...(derive ? derivedFrom(one) : []));
     }
-    if (identified.length === 0) {
-      if (unusable.length + moves.length > 0) await this.keep(unusable, moves);
-      return;
-    }
     try {
       await this.consume(identified, { deadLetters: unusable, moves });
     } catch (error) {
-      if (!isDataError(error)) throw error;
+      if (identified.length === 0 || !isDataError(error)) throw error;
       await bisect(
         identified,
         (some) => this.consume(some),
         (one, why) => this.consume([one], { deadLetters: [deadLetterOf(one.event, errorMessage(why))], deliver: false }),
       );
-      if (unusable.length + moves.length > 0) await this.keep(unusable, moves);
+      await this.consume([], { deadLetters: unusable, moves });
     }
   }
 
@@ -108,15 +104,6 @@ export class Consumer {
     });
     this.reportInboxes(passed);
     return enabled;
-  }
-
-  /** Keeps messages as dead letters; a second call with the same changes nothing. */
-  async keep(deadLetters: DeadLetter[], moves: OffsetMove[] = []): Promise<void> {
-    const kept = await inTransaction(this.parts.pool, [], async (client) => {
-      await moveOffsets(client, moves);
-      return insertDeadLetters(client, deadLetters);
-    });
-    this.reportDeadLetters(kept);
   }
 
   /** Tries dead letters again, the oldest first, each in its own transaction. Leaves the rest if the database is unreachable or the pool has ended. */

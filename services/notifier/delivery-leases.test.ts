@@ -33,19 +33,6 @@ test('a delivery is leased to one worker at a time', async () => {
   expect(new Set(ids).size).toBe(5);
 });
 
-test('without work there is no time to wait for, at first and when all is delivered', async () => {
-  const notifier = await start({ claims: false });
-  expect(await lease(notifier.work)).toMatchObject({ leased: [], nextMs: null });
-  const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
-  await ingest(notifier, tenant);
-  const [leased] = (await lease(notifier.work)).leased;
-  await recordResults(notifier.work, [result(leased!, 'delivered')]);
-  await passTime(notifier, tenant);
-  // The first one finds the tenant without work.
-  await lease(notifier.work);
-  expect(await lease(notifier.work)).toMatchObject({ leased: [], nextMs: null });
-});
-
 test('a worker that comes back after its lease records nothing', async () => {
   const notifier = await start({ claims: false });
   const tenant = await subscribe(notifier, 'http://127.0.0.1:1/');
@@ -100,7 +87,7 @@ test('a process that stalled after leasing sends nothing', async () => {
   expect(await only(notifier, tenant)).toMatchObject({ status: 'pending', attempts: 1, tries: [] });
 });
 
-test('a stop releases what is in flight, and the attempt keeps its number', async () => {
+test('what a stop aborts is sent again when its lease ends, as the same attempt', async () => {
   const hanging = await receiver((_, response, place) => (place < 2 ? undefined : response.end()));
   const first = await start();
   const tenant = await subscribe(first, hanging.url);
@@ -110,31 +97,10 @@ test('a stop releases what is in flight, and the attempt keeps its number', asyn
   expect((await first.client.listDeliveries({ tenantId: tenant.tenantId, limit: 10 })).deliveries).toMatchObject(
     Array(2).fill({ status: 'pending', attempts: 1 }),
   );
+  await passTime(first, tenant);
   await start({ database: first.database });
   expect(await settled(first.client, tenant.tenantId, 2)).toMatchObject(Array(2).fill({ status: 'delivered', attempts: 1 }));
   expect(attemptsOf(hanging)).toEqual(['1', '1', '1', '1']);
-});
-
-/** A delivery whose receiver had begun to hang when its notifier stopped. */
-async function cutOff() {
-  const hanging = await receiver(() => undefined);
-  const first = await start();
-  const tenant = await subscribe(first, hanging.url);
-  await ingest(first, tenant);
-  await hanging.count(1);
-  await first.worker.stop(0);
-  return { hanging, first, tenant };
-}
-
-test('an attempt that a stop aborts, and that is not repeated because its webhook is gone, is in the history', async () => {
-  const { hanging, first, tenant } = await cutOff();
-  await first.client.deleteWebhook({ tenantId: tenant.tenantId });
-  await start({ database: first.database });
-  await settled(first.client, tenant.tenantId, 1);
-  const delivery = await only(first, tenant);
-  expect(delivery).toMatchObject({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1 });
-  expect(delivery.tries).toMatchObject([{ number: 1, errorClass: 'timeout' }]);
-  expect(hanging.received).toHaveLength(1);
 });
 
 test('a stop waits for answers within its grace', async () => {
@@ -191,20 +157,6 @@ describe('a delivery whose secret is encrypted with a missing key', () => {
     expect(await only(first, tenant)).toMatchObject({ status: 'delivered', attempts: 1, tries: [{ number: 1 }] });
   });
 
-  test('is logged, and waits its time though a worker died with some of it', async () => {
-    const lines: { key_id?: string }[] = [];
-    const logger = pino({ level: 'error' }, { write: (line: string) => lines.push(JSON.parse(line)) });
-    const first = await start({ claims: false });
-    const tenant = await subscribe(first, 'http://127.0.0.1:1/');
-    await ingest(first, tenant, 3);
-    expect((await lease(first.work, { free: 1, leaseMs: 0 })).leased).toHaveLength(1);
-    await start({ database: first.database, logger, config: { encryptionKeys: [other] } });
-    const putOff = `select from due where next_at > now() + interval '10 s'`;
-    await until(() => inTransaction(first.work, [tenant.tenant], async (client) => (await client.query(putOff)).rowCount === 1));
-    await until(() => Promise.resolve(lines.length > 0));
-    expect(lines).toMatchObject([{ key_id: testKey.id }]);
-  });
-
   test('waits for the key of its webhook’s headers too', async () => {
     const { first, at, tenant, notifier, isPutOff } = await keyless(1);
     const { tenantId } = tenant;
@@ -229,21 +181,6 @@ describe('a delivery whose secret is encrypted with a missing key', () => {
     await ingest(first, tenant);
     const deliveries = await settled(first.client, tenant.tenantId, 42);
     expect(deliveries.filter(({ status, attempts }) => status === 'delivered' && attempts === 1)).toHaveLength(42);
-  });
-
-  test('counts no retry that it can’t make, and fails when its webhook is gone', async () => {
-    const { first, tenant, isPutOff } = await keyless(2);
-    await inTransaction(first.work, [tenant.tenant], (client) => client.query('update deliveries set next_retry_at = now()'));
-    await passTime(first, tenant);
-    // It has looked again.
-    await until(isPutOff);
-    const { deliveries } = await first.client.listDeliveries({ tenantId: tenant.tenantId, limit: 100 });
-    expect(deliveries).toMatchObject(Array(2).fill({ status: 'pending', attempts: 1 }));
-    await first.client.deleteWebhook({ tenantId: tenant.tenantId });
-    await passTime(first, tenant);
-    expect(await settled(first.client, tenant.tenantId, 2)).toMatchObject(
-      Array(2).fill({ status: 'failed', errorClass: 'webhook_disabled', attempts: 1 }),
-    );
   });
 });
 

@@ -19,7 +19,7 @@ export interface DeliveryResult {
   errorClass: ErrorClass | null;
   responseBody: string | null;
   durationMs: number;
-  /** Seconds from the beginning of this attempt to the next, where `status` is `pending`. Null then: another worker repeats this attempt now. */
+  /** Seconds from the beginning of this attempt to the next; null: none follows. */
   retryAfter: number | null;
 }
 
@@ -45,13 +45,6 @@ const record = {
     select id from mine`,
 };
 
-// The expired lease stays: it shows that the attempt has begun, in case it is not repeated.
-const release = {
-  name: 'release',
-  text: `update leases l set until = clock_timestamp() from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as o (tenant_id, id, lease_id)
-    where l.tenant_id = o.tenant_id and l.delivery_id = o.id and l.lease_id = o.lease_id returning o.id`,
-};
-
 // Keeps others from postponing these tenants before the commit. Row locks of `due` would cost each result a write.
 const lockTenants = {
   name: 'lock_tenants',
@@ -75,17 +68,16 @@ const advance = {
 export async function recordResults(pool: Pool, results: DeliveryResult[]): Promise<Set<string>> {
   const tenants = [...new Set(results.map(({ tenant }) => tenant))];
   const concerned = uuidArray(tenants);
-  const isReleased = ({ status, retryAfter }: DeliveryResult) => status === 'pending' && retryAfter === null;
-  const [released, ended] = [results.filter(isReleased), results.filter((each) => !isReleased(each))];
   return withClient(pool, async (client) => {
-    const begun = [client.query('begin'), client.query(setTenants(tenants))];
-    const changes = [
-      ...(ended.length > 0 ? [client.query<{ id: string }>({ ...record, values: [...keysOf(ended), ...columnsOf(ended)] })] : []),
-      ...(released.length > 0 ? [client.query<{ id: string }>({ ...release, values: keysOf(released) })] : []),
-    ];
-    const rest = [client.query({ ...lockTenants, values: [concerned] }), client.query({ ...advance, values: [concerned] })];
-    await allSettledOrThrow([...begun, ...changes, ...rest, client.query('commit')]);
-    return new Set((await Promise.all(changes)).flatMap(({ rows }) => rows.map(({ id }) => id)));
+    const [, , recorded] = await allSettledOrThrow([
+      client.query('begin'),
+      client.query(setTenants(tenants)),
+      client.query<{ id: string }>({ ...record, values: [...keysOf(results), ...columnsOf(results)] }),
+      client.query({ ...lockTenants, values: [concerned] }),
+      client.query({ ...advance, values: [concerned] }),
+      client.query('commit'),
+    ]);
+    return new Set(recorded.rows.map(({ id }) => id));
   });
 }
 
@@ -133,8 +125,6 @@ interface Waiting {
 const maxBatch = 256;
 /** A batch begins so long after the one before, milliseconds, or as soon as `enough` results wait. */
 const batching = { delayMs: 25, enough: 32 };
-/** Results whose rows are locked are tried again so often; then the lease runs out. */
-const lockRetries = { count: 3, delayMs: 1_000 };
 
 /** Records results that wait while the batch before is committed together. */
 export class ResultWriter {
@@ -209,31 +199,19 @@ export class ResultWriter {
     }
   }
 
-  /** Those whose rows are not locked. The others are retried meanwhile, so that nothing else waits for them. */
-  private async withoutLocked(batch: Waiting[], retries = lockRetries.count): Promise<Waiting[]> {
+  /** Answers those whose rows nobody has locked. The others are left to their leases, so that nothing else waits for them. */
+  private async withoutLocked(batch: Waiting[]): Promise<Waiting[]> {
     const ids = await findUnlocked(
       this.pool,
       batch.map(({ result }) => result),
     );
     const locked = batch.filter(({ result }) => !ids.has(result.id));
-    if (locked.length > 0) void this.retryLocked(locked, retries);
-    return batch.filter(({ result }) => ids.has(result.id));
-  }
-
-  private async retryLocked(locked: Waiting[], retries: number): Promise<void> {
-    if (retries === 0 || this.isEnding) {
+    if (locked.length > 0) {
       const tenants = new Set(locked.map(({ result }) => toId('tenant', result.tenant)));
       this.logger.warn({ deliveries: locked.length, tenants: [...tenants] }, 'results not recorded: rows are locked');
-      for (const { done } of locked) done(false);
-      return;
     }
-    await delay(lockRetries.delayMs);
-    try {
-      await this.write(await this.withoutLocked(locked, retries - 1));
-    } catch (error) {
-      this.logFailure(locked, error);
-      for (const { done } of locked) done(false);
-    }
+    for (const { done } of locked) done(false);
+    return batch.filter(({ result }) => ids.has(result.id));
   }
 
   private logFailure(batch: Waiting[], error: unknown): void {
@@ -247,7 +225,6 @@ export class ResultWriter {
 /** Statements with the types of their parameters, for the test of their plans. */
 export const statements = {
   record: { ...record, types: ['uuid[]', 'uuid[]', 'uuid[]', 'text[]', 'int[]', 'text[]', 'text[]', 'int[]', 'float8[]'] },
-  release: { ...release, types: ['uuid[]', 'uuid[]', 'uuid[]'] },
   advance: { ...advance, types: ['uuid[]'] },
   unlocked: { ...unlocked, types: ['uuid[]', 'uuid[]'] },
 };

@@ -1,36 +1,9 @@
 import { attemptsOf, endStarted, ingest, only, passTime, receiver, start, subscribe } from '../../test/deliveries.ts';
-import { settled, until, type Received } from '../../test/notifier.ts';
+import { settled, until } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { bodySignature, standardSignature } from './webhook.ts';
+import { standardSignature } from './webhook.ts';
 
 afterEach(endStarted);
-
-test('an event reaches the receiver signed, and its delivery says so', async () => {
-  const notifier = await start();
-  const { url, count } = await receiver((_, response) => response.end('thanks'));
-  const { tenantId, posting, secret } = await subscribe(notifier, url);
-  expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
-  const event = posting();
-  await notifier.client.ingest({ events: [event] });
-  const [{ headers, body }] = (await count(1)) as [Received];
-  const [delivery] = await settled(notifier.client, tenantId, 1);
-  expect(headers).toMatchObject({
-    'content-type': 'application/json',
-    'x-webhook-signature': bodySignature(secret, body),
-    'x-webhook-id': event.id,
-    'x-webhook-event': 'transaction.posted',
-    'x-webhook-delivery': delivery!.id,
-    'x-webhook-attempt': '1',
-    'webhook-id': event.id,
-    'webhook-signature': standardSignature(secret, { id: event.id, timestamp: Number(headers['webhook-timestamp']), body }),
-  });
-  expect(Math.abs(Number(headers['webhook-timestamp']) - Date.now() / 1000)).toBeLessThan(60);
-  expect(JSON.parse(body)).toMatchObject({ id: event.id, type: 'transaction.posted', tenant_id: tenantId, livemode: true });
-  expect(delivery).toMatchObject({ status: 'delivered', statusCode: 200, attempts: 1, maxAttempts: 3, eventId: event.id });
-  expect(delivery!.nextRetryMs).toBeUndefined();
-  const whole = await notifier.client.getDelivery({ tenantId, deliveryId: delivery!.id });
-  expect(whole).toMatchObject({ payload: body, responseBody: 'thanks', attempts: [{ number: 1, statusCode: 200 }] });
-});
 
 test('the delay of deliveries is measured, also where tenants take turns', async () => {
   const notifier = await start({ claims: false });
@@ -123,26 +96,6 @@ describe('the schedule', () => {
       const signed = { id: delivery!.eventId, timestamp: Number(headers['webhook-timestamp']), body };
       expect(headers['webhook-signature']).toBe(standardSignature(tenant.secret, signed));
     }
-  });
-
-  test('a retry by hand is one attempt more, at once, and fails for good', async () => {
-    const notifier = await start();
-    let answer = 500;
-    const failing = await receiver((_, response) => response.writeHead(answer).end());
-    const { tenantId, ...tenant } = await subscribe(notifier, failing.url);
-    await ingest(notifier, { tenantId, ...tenant });
-    const [failed] = await settled(notifier.client, tenantId, 1);
-    expect(failed).toMatchObject({ status: 'failed', attempts: 3 });
-    const deliveryId = failed!.id;
-    const queued = await notifier.client.retryDelivery({ tenantId, deliveryId });
-    expect(queued.delivery).toMatchObject({ id: deliveryId, status: 'pending', attempts: 4 });
-    expect(queued.delivery!.nextRetryMs).toBeDefined();
-    expect(queued.delivery!.failedMs).toBeUndefined();
-    expect(await settled(notifier.client, tenantId, 1)).toMatchObject([{ status: 'failed', attempts: 4 }]);
-    answer = 200;
-    await notifier.client.retryDelivery({ tenantId, deliveryId });
-    expect(await settled(notifier.client, tenantId, 1)).toMatchObject([{ status: 'delivered', attempts: 5 }]);
-    expect(attemptsOf(failing)).toEqual(['1', '2', '3', '4', '5']);
   });
 });
 

@@ -45,15 +45,14 @@ const startedPerTurn = 8;
 /** Cycles begin so far apart, milliseconds: close together while there is much to do, else so that several events share one. */
 const cycleMs = { busy: 5, quiet: 25 };
 
-/** A missing key, or a tenant with data errors, is logged so often, milliseconds. */
-const repeatLogMs = 60_000;
+/** The result of a test that a stop aborts. */
+const aborted: Answer = { statusCode: null, errorClass: 'timeout', body: null, durationMs: 0 };
 
 /** Leases and sends deliveries until it is stopped. */
 export class DeliveryWorker {
   readonly options: DeliveryWorkerOptions;
   private readonly results: ResultWriter;
   private readonly aborting = new AbortController();
-  private readonly loggedAt = new Map<string, number>();
   private readonly delaySeconds: Histogram;
   private readonly durationSeconds: Histogram<'result'>;
   private readonly attempts: Counter<'status'>;
@@ -111,8 +110,8 @@ export class DeliveryWorker {
   }
 
   /**
-   * Leases nothing more and waits for what is in flight. After `graceMs` it aborts and releases the rest, whose attempts keep their numbers. What
-   * can't be recorded then is left to its lease.
+   * Leases nothing more and waits for what is in flight. After `graceMs` it aborts the rest: when their leases end, another worker repeats these
+   * attempts under their numbers.
    */
   async stop(graceMs: number): Promise<void> {
     this.isRunning = false;
@@ -170,8 +169,7 @@ export class DeliveryWorker {
     const { missingKeys, postponed } = await postponeIdle(pool, found.idle, limits);
     this.notePostponed(postponed);
     for (const key of missingKeys)
-      if (this.isNews(key))
-        logger.error({ key_id: key }, 'deliveries wait: WEBHOOK_ENCRYPTION_KEY lacks the key of webhook secrets or headers');
+      logger.error({ key_id: key }, 'deliveries wait: WEBHOOK_ENCRYPTION_KEY lacks the key of webhook secrets or headers');
     return found;
   }
 
@@ -191,7 +189,9 @@ export class DeliveryWorker {
       // After a stall of this process another worker may have the lease before the answer.
       if (performance.now() - leasedAt > this.options.marginMs / 2) return null;
       const answer = await this.send(lease, isTest);
-      const isRecorded = await this.results.record(this.resultOf(lease, answer, isTest));
+      // An abort leaves the delivery to its lease; a test is not repeated.
+      const result = answer || isTest ? this.resultOf(lease, answer) : null;
+      const isRecorded = result !== null && (await this.results.record(result));
       this.note(lease, answer, isRecorded);
       return answer && { answer, isRecorded };
     } finally {
@@ -221,16 +221,11 @@ export class DeliveryWorker {
     return httpClient.send({ url: lease.url, headers, body, mayReuseConnection }, this.aborting.signal);
   }
 
-  private resultOf({ tenant, id, leaseId, attempt, byHand }: Lease, answer: Answer | null, isTest: boolean): DeliveryResult {
-    const common = { tenant, id, leaseId };
-    if (answer) {
-      const { statusCode, errorClass, body: responseBody, durationMs } = answer;
-      const next = nextState(errorClass, attempt, byHand, this.options.retryDelays);
-      const retryAfter = next.status === 'pending' ? next.delay : null;
-      return { ...common, status: next.status, statusCode, errorClass, responseBody, durationMs, retryAfter };
-    }
-    const end = isTest ? ({ status: 'failed', errorClass: 'timeout' } as const) : ({ status: 'pending', errorClass: null } as const);
-    return { ...common, ...end, statusCode: null, responseBody: null, durationMs: 0, retryAfter: null };
+  private resultOf({ tenant, id, leaseId, attempt, byHand }: Lease, answer: Answer | null): DeliveryResult {
+    const { statusCode, errorClass, body: responseBody, durationMs } = answer ?? aborted;
+    const next = nextState(errorClass, attempt, byHand, this.options.retryDelays);
+    const retryAfter = next.status === 'pending' ? next.delay : null;
+    return { tenant, id, leaseId, status: next.status, statusCode, errorClass, responseBody, durationMs, retryAfter };
   }
 
   private note(lease: Lease, answer: Answer | null, isRecorded: boolean): void {
@@ -264,16 +259,8 @@ export class DeliveryWorker {
   private notePostponed(postponed: PostponedTenant[]): void {
     for (const { tenant, error } of postponed) {
       this.leaseErrors.inc();
-      if (this.isNews(tenant))
-        this.options.logger.error({ err: error, tenant: toId('tenant', tenant) }, 'deliveries of a tenant postponed: data error');
+      this.options.logger.error({ err: error, tenant: toId('tenant', tenant) }, 'deliveries of a tenant postponed: data error');
     }
-  }
-
-  private isNews(what: string): boolean {
-    const now = performance.now();
-    if (now - (this.loggedAt.get(what) ?? -Infinity) < repeatLogMs) return false;
-    this.loggedAt.set(what, now);
-    return true;
   }
 
   private async sleep(milliseconds: number): Promise<void> {

@@ -64,9 +64,9 @@ test('a secret has 16 to 255 characters that print, and is repeated nowhere', as
     ['x'.repeat(15), 'min', 'is shorter than 16 characters'],
     ['👩'.repeat(15), 'min', 'is shorter than 16 characters'],
     ['x'.repeat(256), 'max', 'is longer than 255 characters'],
-    [`${'x'.repeat(20)}\n`, 'unicode', 'has a character that does not print'],
-    [`${'x'.repeat(20)}\ud800`, 'unicode', 'has a character that does not print'],
-    [`\u00ad${'x'.repeat(20)}`, 'unicode', 'has a character that does not print'],
+    [`${'x'.repeat(20)}\n`, 'printable', 'must consist of printable characters'],
+    [`${'x'.repeat(20)}\ud800`, 'printable', 'must consist of printable characters'],
+    [`\u00ad${'x'.repeat(20)}`, 'printable', 'must consist of printable characters'],
   ] as const) {
     expect(await refused(() => secretOf(bad))).toEqual(because('secret', tag, predicate));
   }

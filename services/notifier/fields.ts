@@ -1,5 +1,6 @@
 // Validates fields of requests. Internal callers bypass the gateway, so everything is checked here again.
 import { toUuid } from '../platform/ids.ts';
+import { printable } from '../platform/printable.ts';
 import { maxUrlLength, type Targets } from './addresses.ts';
 import { Refusal, invalid } from './refusal.ts';
 import { eventTypes, reservedHeaders, statuses } from './webhook.ts';
@@ -73,7 +74,7 @@ export function secretOf(secret: string): string {
   const length = Array.from(secret).length;
   if (length < 16) throw invalid('secret', 'min', 'is shorter than 16 characters');
   if (length > 255) throw invalid('secret', 'max', 'is longer than 255 characters');
-  if (!secret.isWellFormed() || /\p{C}/u.test(secret)) throw invalid('secret', 'unicode', 'has a character that does not print');
+  if (!printable.test(secret)) throw invalid('secret', 'printable', 'must consist of printable characters');
   return secret;
 }
 

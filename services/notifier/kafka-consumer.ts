@@ -1,21 +1,28 @@
 // Consumes the ledger's events from Kafka. The offsets in the notifier's database decide; those in Kafka only report progress.
 import { setTimeout as pause } from 'node:timers/promises';
+import { fromBinary } from '@bufbuild/protobuf';
 import type { Batch, Consumer, EachBatchPayload, Kafka, KafkaMessage } from 'kafkajs';
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { metadataMaxAgeMs, withAdmin } from '../platform/kafka.ts';
 import { errorMessage } from '../platform/lifetime.ts';
 import { inTransaction, type Pool } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
-import { KafkaBatcher, type Ingest } from './kafka-batcher.ts';
-import { moveOffsets, OffsetMismatch, readOffsets } from './kafka-offsets.ts';
+import type { DeadLetter } from './dead-letters.ts';
+import { moveOffsets, OffsetMismatch, readOffsets, type OffsetMove } from './kafka-offsets.ts';
 
 /** Messages of one transaction. */
 const chunkSize = 200;
-/** All partitions of a fetch, so that they are consumed together. */
-const partitionsInParallel = 100;
-const commitIntervalMs = 1_000;
+/** Transactions at a time: the consumer's connections. */
+const partitionsInParallel = 3;
 const heartbeatMs = 2_000;
 const maxBackOffMs = 5_000;
+
+/**
+ * Consumes events and moves stored offsets in one transaction. May get events that were consumed before. Called again with the same after it
+ * threw, and from the stored offset on after `OffsetMismatch`.
+ */
+export type Ingest = (events: Event[], more: { deadLetters: DeadLetter[]; moves: OffsetMove[] }) => Promise<void>;
 
 /** What a consumer needs. */
 export interface KafkaConsumerOptions {
@@ -101,12 +108,10 @@ class Session {
   private readonly options: KafkaConsumerOptions;
   private readonly metrics: ConsumerMetrics;
   private readonly consumer: Consumer;
-  private readonly batcher: KafkaBatcher;
   private readonly ended = Promise.withResolvers<string>();
   /** Partitions of this replica; undefined before it joins the group. */
   private assigned: number[] | undefined;
   private positions = new Map<number, Position>();
-  private readonly uncommitted = new Map<number, bigint>();
   /** Failed attempts in a row, by partition. */
   private readonly failures = new Map<number, number>();
   private isOver = false;
@@ -117,7 +122,6 @@ class Session {
   constructor(options: KafkaConsumerOptions, metrics: ConsumerMetrics) {
     this.options = options;
     this.metrics = metrics;
-    this.batcher = new KafkaBatcher(options.ingest);
     this.consumer = options.kafka.consumer({
       // Members of one group that read different topics would get each other's partitions.
       groupId: `${options.group}.${options.topic}`,
@@ -153,18 +157,12 @@ class Session {
     // A fetch of nothing but transaction markers never reaches eachBatch.
     consumer.on(END_BATCH_PROCESS, ({ payload: { partition, batchSize, lastOffset } }) => {
       const position = this.positions.get(partition);
-      if (batchSize > 0 || !position) return;
-      position.next = BigInt(lastOffset) + 1n;
-      this.uncommitted.set(partition, position.next);
+      if (batchSize === 0 && position) position.next = BigInt(lastOffset) + 1n;
     });
-    const timers = [
-      setInterval(() => void this.commit(), commitIntervalMs),
-      setInterval(() => void this.watch(watchdogMs), Math.min(10_000, watchdogMs / 3)),
-    ];
+    const watching = setInterval(() => void this.watch(watchdogMs), Math.min(10_000, watchdogMs / 3));
     this.start().catch((error: unknown) => this.end(`failed: ${errorMessage(error)}`));
     const reason = await this.ended.promise;
-    for (const timer of timers) clearInterval(timer);
-    await this.commit();
+    clearInterval(watching);
     // A disconnect that hangs is abandoned; the group forgets the member after its session.
     await Promise.race([consumer.disconnect().catch(() => undefined), pause(15_000, undefined, { ref: false })]);
     return reason;
@@ -174,7 +172,7 @@ class Session {
     await this.consumer.connect();
     await this.consumer.subscribe({ topics: [this.options.topic], fromBeginning: true });
     await this.consumer.run({
-      autoCommit: false,
+      // What is resolved is committed to Kafka after each batch, for its tools.
       eachBatchAutoResolve: false,
       partitionsConsumedConcurrently: partitionsInParallel,
       eachBatch: (payload) => this.consume(payload),
@@ -184,7 +182,6 @@ class Session {
   private joined(partitions: number[]): void {
     this.assigned = partitions;
     this.positions = new Map();
-    this.uncommitted.clear();
     this.progressAt = performance.now();
     this.align(partitions).catch((error: unknown) => this.options.logger.debug({ err: error }, 'offsets could not be read'));
   }
@@ -217,7 +214,6 @@ class Session {
       }
       if (this.positions !== positions || this.isOver || positions.get(partition) !== before) continue;
       positions.set(partition, { stored: next, next });
-      this.uncommitted.set(partition, next);
       this.consumer.seek({ topic, partition, offset: String(next) });
     }
     return assigned.reduce((sum, partition) => {
@@ -228,7 +224,7 @@ class Session {
   }
 
   private async consume(payload: EachBatchPayload): Promise<void> {
-    const { topic, logger } = this.options;
+    const { topic, logger, ingest } = this.options;
     const { batch } = payload;
     const { partition, messages } = batch;
     const { positions } = this;
@@ -243,14 +239,12 @@ class Session {
         const some = messages.slice(begin, begin + chunkSize);
         const last = (some.at(-1) as KafkaMessage).offset;
         const to = BigInt(begin + chunkSize < messages.length ? last : batch.lastOffset()) + 1n;
-        const chunk = { move: { topic, partition, from: position.stored, to }, messages: some };
-        // What failed before is tried on its own, so that it fails no others.
-        await (this.failures.has(partition) ? this.batcher.ingestNow([chunk]) : this.batcher.add(chunk));
+        const { events, deadLetters } = decodeAll(some, `${topic}/${partition}`);
+        await ingest(events, { deadLetters, moves: [{ topic, partition, from: position.stored, to }] });
         position.stored = position.next = to;
         this.failures.delete(partition);
         if (this.positions !== positions) return;
         payload.resolveOffset(last);
-        this.uncommitted.set(partition, to);
       }
     } catch (error) {
       logger.warn({ err: error, partition }, 'events could not be consumed');
@@ -265,19 +259,6 @@ class Session {
       clearInterval(beat);
       this.busy--;
       this.progressAt = performance.now();
-    }
-  }
-
-  /** Reports progress to Kafka, for its tools. What fails is committed the next time. */
-  private async commit(): Promise<void> {
-    const { topic, logger } = this.options;
-    const offsets = [...this.uncommitted];
-    if (offsets.length === 0) return;
-    try {
-      await this.consumer.commitOffsets(offsets.map(([partition, offset]) => ({ topic, partition, offset: String(offset) })));
-      for (const [partition, offset] of offsets) if (this.uncommitted.get(partition) === offset) this.uncommitted.delete(partition);
-    } catch (error) {
-      logger.debug({ err: error }, 'offsets could not be committed to Kafka');
     }
   }
 
@@ -301,4 +282,30 @@ class Session {
 /** Where the fetch began: kafkajs's `firstOffset()` is that of the first message, which may be later. */
 function fetchedOffset(batch: Batch): bigint {
   return BigInt((batch as Batch & { fetchedOffset: string }).fetchedOffset);
+}
+
+/** The events of messages, and those that are none; `source`: topic and partition. */
+function decodeAll(messages: KafkaMessage[], source: string): { events: Event[]; deadLetters: DeadLetter[] } {
+  const events: Event[] = [];
+  const deadLetters: DeadLetter[] = [];
+  for (const { key, value, offset } of messages) {
+    try {
+      events.push(decode(value));
+    } catch (error) {
+      deadLetters.push({ source: `${source}/${offset}`, key, value: value ?? Buffer.alloc(0), reason: errorMessage(error) });
+    }
+  }
+  return { events, deadLetters };
+}
+
+function decode(value: Buffer | null): Event {
+  if (value === null) throw new Error('the message has no value');
+  let event: Event;
+  try {
+    event = fromBinary(EventSchema, value);
+  } catch (error) {
+    throw new Error(`the value is not a ledger.v1.Event: ${errorMessage(error)}`, { cause: error });
+  }
+  if (event.id === '' || event.tenantId === '' || event.sequence < 1n) throw new Error('the event has no id, tenant or sequence');
+  return event;
 }

@@ -1,4 +1,3 @@
-import pg from 'pg';
 import { lease, result } from '../../test/deliveries.ts';
 import { newTenant, startNotifier, startReceiver, type RunningNotifier } from '../../test/notifier.ts';
 import { inTransaction, type Client } from '../platform/postgres.ts';
@@ -48,52 +47,6 @@ test.each(statements)('%s looks rows up, and walks no whole index', async (name,
   const scans = scansOf(plan);
   expect(scans.length).toBeGreaterThan(0);
   expect(scans.filter((scan) => scan['Index Cond'] === undefined).map((scan) => scan['Index Name'])).toEqual([]);
-});
-
-// Looked up by its tenant only, each lease would be sought among all of the tenant's.
-test('a lease is looked up by its delivery, also when the table was analysed while it was almost empty', async () => {
-  const alone = await startNotifier({ claims: false });
-  const owner = new pg.Client({ connectionString: alone.database.adminUrl });
-  const { tenant } = newTenant();
-  const waiting = 400;
-  const leased = waiting / 2;
-  await owner.connect();
-  try {
-    await owner.query('alter table leases set (autovacuum_enabled = off)');
-    await owner.query(
-      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
-        select $1, gen_random_uuid(), gen_random_uuid(), 'transaction.posted', false, 'pending', 1, false, now(), now()
-        from generate_series(1, ${waiting})`,
-      [tenant],
-    );
-    await owner.query(`insert into due values ($1, now() + interval '1 hour')`, [tenant]);
-    await owner.query(`insert into leases values ($1, $1, $1, now(), now())`, [tenant]);
-    await owner.query('vacuum (analyze) leases');
-    await owner.query(
-      `insert into leases select tenant_id, id, $1, now(), now() + interval '1 hour' from deliveries order by run_at, id limit ${leased}`,
-      [tenant],
-    );
-    const given = {
-      advance: `('{${tenant}}')`,
-      move_on: `('{${tenant}}', 1000, '{k1}')`,
-      lease: `('{${tenant}}', 1000, 1000, '${tenant}', 1, 1000, '{k1}')`,
-    };
-    const read = await inTransaction(alone.work, [tenant], async (client) => {
-      const found: Record<string, number> = {};
-      for (const [name, values] of Object.entries(given)) {
-        const scans = scansOf(await planOf(client, name, values, 'analyze, '));
-        const rows = (scan: PlanNode) => ((scan['Actual Rows'] ?? 0) + (scan['Rows Removed by Filter'] ?? 0)) * (scan['Actual Loops'] ?? 0);
-        found[name] = scans.filter((scan) => scan['Index Name'] === 'leases_pkey').reduce((sum, scan) => sum + rows(scan), 0);
-      }
-      return found;
-    });
-    // Each is counted, and looked up for each that waits.
-    for (const rows of Object.values(read)) expect(rows).toBeGreaterThanOrEqual(leased);
-    for (const rows of Object.values(read)) expect(rows).toBeLessThanOrEqual(4 * waiting);
-  } finally {
-    await owner.end();
-    await alone.end();
-  }
 });
 
 test('a cycle reads no more of a tenant than is asked for, however much waits', async () => {
@@ -155,34 +108,6 @@ test('what a dead worker had leased is sent as soon as the endpoint has capacity
     expect(await lease(notifier.work, one)).toMatchObject({ leased: [] });
     await recordResults(notifier.work, [result(leased[0]!, 'delivered')]);
   }
-});
-
-test('however many tenants have no webhook, 2,000 of their deliveries fail at once, as many of each', async () => {
-  const alone = await startNotifier({ claims: false });
-  const tenants = Array.from({ length: 5 }, () => newTenant().tenant);
-  await inTransaction(alone.work, tenants, async (client) => {
-    await client.query(
-      `insert into deliveries (tenant_id, id, event_id, event_type, test, status, attempts, by_hand, created_at, run_at)
-        select t, gen_random_uuid(), gen_random_uuid(), 'balance.updated', false, 'pending', 1, false, now(), now()
-        from unnest($1::uuid[]) as t, generate_series(1, 450)`,
-      [tenants],
-    );
-    await client.query('insert into due select t, now() from unnest($1::uuid[]) as t', [tenants]);
-  });
-  const failed = async () => {
-    const { rows } = await inTransaction(alone.work, tenants, (client) =>
-      client.query<{ failed: number }>(
-        `select count(*) filter (where status = 'failed')::int as failed from deliveries where tenant_id = any ($1) group by tenant_id`,
-        [tenants],
-      ),
-    );
-    return rows.map((row) => row.failed);
-  };
-  await lease(alone.work);
-  expect(await failed()).toEqual(Array(5).fill(400));
-  await lease(alone.work);
-  expect(await failed()).toEqual(Array(5).fill(450));
-  await alone.end();
 });
 
 test('a test delivery whose lease PostgreSQL lost in a crash is not sent a second time', async () => {

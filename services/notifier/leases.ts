@@ -2,7 +2,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { textArray, uuidArray } from '../platform/arrays.ts';
 import { allSettledOrThrow, epochMs, inTransaction, setTenants, withClient, type Pool } from '../platform/postgres.ts';
-import { bisect, isDataError } from '../platform/postgres-errors.ts';
+import { bisect } from '../platform/postgres-errors.ts';
 
 /** A delivery that this process may send until its lease ends. */
 export interface Lease {
@@ -94,19 +94,21 @@ const postponeSeconds = 30;
 const missingKey = (keyIds: string): string => `(select split_part(encrypted, ':', 1) from unnest(array[w.secret, w.headers]) as encrypted
   where w.enabled and split_part(encrypted, ':', 1) <> all (${keyIds}::text[]) limit 1)`;
 
-// A tenant's leases are counted under a lock of their own. Locking its row of `due` would block events and results.
 const findDue = {
   name: 'find_due',
-  text: `with ready as materialized (
-      select tenant_id from due
-      where next_at <= (select clock_timestamp()) and ($2::uuid[] is null or tenant_id = any ($2)) order by next_at limit $1)
-    select tenant_id, pg_try_advisory_xact_lock(hashtextextended(tenant_id::text, 0)) as locked from ready`,
+  text: 'select tenant_id from due where next_at <= (select clock_timestamp()) order by next_at limit $1',
 };
 
 const nextDue = {
   name: 'next_due',
   text: `select greatest(0, extract(epoch from next_at - clock_timestamp()) * 1000)::float8 as next_ms
     from due where next_at is not null order by next_at limit 1`,
+};
+
+// A tenant's leases are counted under a lock of their own. Locking its row of `due` would block events and results.
+const lockDue = {
+  name: 'lock_due',
+  text: 'select t::text as tenant from unnest($1::uuid[]) as t where pg_try_advisory_xact_lock(hashtextextended(t::text, 0))',
 };
 
 // Made before its tenant's webhook, so meant for a deleted one; a manual retry is meant for this one.
@@ -209,78 +211,64 @@ const moveOn = {
 type LeaseRow = Omit<Lease, 'leaseId' | 'secrets' | 'body'> & { secrets: string; body: string | null };
 
 // A crash of PostgreSQL undoes leases, which are made again: their commits need not wait for its disk.
-const setNotDurable = `set_config('synchronous_commit', 'off', true)`;
-const notDurable = { name: 'not_durable', text: `select ${setNotDurable}` };
-const toFindWork = { name: 'to_find_work', text: `select ${setNotDurable}, set_config('app.job', 'find work', true)` };
-
-/** A data error while leasing for these tenants (UUIDs). */
-class LeaseError extends Error {
-  readonly tenants: string[];
-
-  constructor(tenants: string[], cause: unknown) {
-    super('leasing failed', { cause });
-    this.tenants = tenants;
-  }
-}
+const notDurable = { name: 'not_durable', text: `select set_config('synchronous_commit', 'off', true)` };
+const toFindWork = { name: 'to_find_work', text: `select set_config('app.job', 'find work', true)` };
 
 /** Leases due deliveries, fairly over tenants; committed when it resolves. Tenants with data errors are postponed, and the others served. */
 export async function leaseDue(pool: Pool, limits: LeaseLimits): Promise<LeaseCycle> {
-  try {
-    return await leaseOf(pool, limits, null);
-  } catch (error) {
-    if (!(error instanceof LeaseError)) throw error;
-    const all: LeaseCycle = { leased: [], failed: 0, idle: [], hasMore: true, nextMs: 0, postponed: [] };
-    const take = async (tenants: readonly string[]) => {
-      const free = limits.free - all.leased.length;
-      if (free <= 0) return;
-      const part = await leaseOf(pool, { ...limits, free }, [...tenants]).catch((failure: unknown) => {
-        throw failure instanceof LeaseError ? failure.cause : failure;
-      });
-      all.leased.push(...part.leased);
-      all.failed += part.failed;
-      all.idle.push(...part.idle);
-    };
-    await bisect(error.tenants, take, async (tenant, why) => all.postponed.push(await postponeTenant(pool, tenant, why)));
-    return all;
-  }
-}
-
-/** `only`: of these tenants (UUIDs), null: of all. Throws {@link LeaseError}. */
-async function leaseOf(pool: Pool, { free, perTenant, keyIds, leaseMs }: LeaseLimits, only: string[] | null): Promise<LeaseCycle> {
-  const leaseId = uuidv7();
   // Several deliveries of each tenant cost less than one of each of many.
-  const maxTenants = Math.min(100, Math.max(16, Math.ceil(free / 4)));
-  return withClient(pool, async (client) => {
-    const [, , found] = await allSettledOrThrow([
+  const maxTenants = Math.min(100, Math.max(16, Math.ceil(limits.free / 4)));
+  const [, , due, next] = await withClient(pool, (client) =>
+    allSettledOrThrow([
       client.query('begin'),
       client.query(toFindWork),
-      client.query<{ tenant_id: string; locked: boolean }>({ ...findDue, values: [maxTenants, only && uuidArray(only)] }),
+      client.query<{ tenant_id: string }>({ ...findDue, values: [maxTenants] }),
+      client.query<{ next_ms: number }>(nextDue),
+      client.query('commit'),
+    ]),
+  );
+  const tenants = due.rows.map((row) => row.tenant_id);
+  const nextMs = tenants.length > 0 ? 0 : (next.rows[0]?.next_ms ?? null);
+  const cycle: LeaseCycle = { leased: [], failed: 0, idle: [], hasMore: tenants.length === maxTenants, nextMs, postponed: [] };
+  const postpone = async (tenant: string, why: unknown) => cycle.postponed.push(await postponeTenant(pool, tenant, why));
+  if (tenants.length > 0) await bisect(tenants, (some) => leaseOf(pool, some, limits, cycle), postpone);
+  return cycle;
+}
+
+/** Adds what is leased of some tenants (UUIDs) to the cycle. Those that another worker looks at are left to it. */
+async function leaseOf(pool: Pool, some: readonly string[], limits: LeaseLimits, cycle: LeaseCycle): Promise<void> {
+  const { perTenant, keyIds, leaseMs } = limits;
+  const free = limits.free - cycle.leased.length;
+  if (free <= 0) return;
+  const leaseId = uuidv7();
+  const { tenants, rows } = await withClient(pool, async (client) => {
+    const [, , , locked] = await allSettledOrThrow([
+      client.query('begin'),
+      client.query(notDurable),
+      client.query(setTenants([...some])),
+      client.query<{ tenant: string }>({ ...lockDue, values: [uuidArray([...some])] }),
     ]);
-    const tenants = found.rows.flatMap((row) => (row.locked ? [row.tenant_id] : []));
-    const hasMore = found.rows.length === maxTenants;
-    if (tenants.length === 0) {
-      const [next] = await allSettledOrThrow([client.query<{ next_ms: number }>(nextDue), client.query('commit')]);
-      return { leased: [], failed: 0, idle: [], hasMore, nextMs: next.rows[0]?.next_ms ?? null, postponed: [] };
+    const own = locked.rows.map(({ tenant }) => tenant);
+    if (own.length === 0) {
+      await client.query('commit');
+      return { tenants: own, rows: [] };
     }
     // Twice an equal share, so that some may use what others leave.
-    const readPerTenant = Math.ceil((2 * free) / tenants.length);
-    const values = [uuidArray(tenants), perTenant, free, leaseId, leaseMs, readPerTenant, textArray(keyIds)];
-    const taken = allSettledOrThrow([
-      client.query(setTenants(tenants)),
+    const readPerTenant = Math.ceil((2 * free) / own.length);
+    const values = [uuidArray(own), perTenant, free, leaseId, leaseMs, readPerTenant, textArray(keyIds)];
+    const [taken] = await allSettledOrThrow([
       client.query<LeaseRow>({ ...lease, values }),
-      ...(hasMore ? [client.query({ ...rotate, values: [uuidArray(tenants)] })] : []),
+      ...(cycle.hasMore ? [client.query({ ...rotate, values: [uuidArray(own)] })] : []),
       client.query('commit'),
     ]);
-    const [, { rows }] = await taken.catch((error: unknown) => {
-      throw isDataError(error) ? new LeaseError(tenants, error) : error;
-    });
-    const served = new Set(rows.map(({ tenant }) => tenant));
-    const leased = rows.flatMap(({ secrets, body, ...row }) =>
-      body === null ? [] : [{ ...row, leaseId, secrets: splitSecrets(secrets), body }],
-    );
-    const idle = tenants.filter((tenant) => !served.has(tenant));
-    return { leased, failed: rows.length - leased.length, idle, hasMore, nextMs: 0, postponed: [] };
+    return { tenants: own, rows: taken.rows };
   });
+  for (const { secrets, body, ...row } of rows) {
+    if (body === null) cycle.failed++;
+    else cycle.leased.push({ ...row, leaseId, secrets: splitSecrets(secrets), body });
+  }
+  const served = new Set(rows.map(({ tenant }) => tenant));
+  cycle.idle.push(...tenants.filter((tenant) => !served.has(tenant)));
 }
 
 /**
@@ -314,18 +302,13 @@ export async function postponeIdle(
 
 async function postponeTenant(pool: Pool, tenant: string, error: unknown): Promise<PostponedTenant> {
   const text = `update due set next_at = clock_timestamp() + interval '${postponeSeconds} s' where tenant_id = $1`;
-  try {
-    await inTransaction(pool, [tenant], (client) => client.query(text, [tenant]));
-  } catch (failure) {
-    // Then it stays due, and is found first in each cycle.
-    if (!isDataError(failure)) throw failure;
-  }
+  await inTransaction(pool, [tenant], (client) => client.query(text, [tenant]));
   return { tenant, error };
 }
 
 /** Statements with the types of their parameters, for the test of their plans. */
 export const statements = {
-  find_due: { ...findDue, types: ['int', 'uuid[]'] },
+  find_due: { ...findDue, types: ['int'] },
   lease: { ...lease, types: ['uuid[]', 'int', 'int', 'uuid', 'float8', 'int', 'text[]'] },
   move_on: { ...moveOn, types: ['uuid[]', 'int', 'text[]'] },
 };

@@ -1,6 +1,5 @@
 import { refusal } from '../../test/identity.ts';
 import { newTenant, startNotifier, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
-import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 
 const quotas = { 'webhook-config': 3, retries: 2, tests: 2 };
@@ -71,17 +70,6 @@ test('after the clock was set back, requests at future times do not count', asyn
   );
   expect((await attempt(limited)).limit).toMatchObject({ remaining: 2 });
   expect((await attempt(replica)).limit).toMatchObject({ remaining: 1 });
-});
-
-test('retries are counted whatever comes of them, but for ids that are none', async () => {
-  const { tenantId } = tenant;
-  const retry = (deliveryId: string) => refusal(limited.client.retryDelivery({ tenantId, deliveryId }));
-  for (let time = 0; time < 3; time++)
-    expect(await retry('nonsense')).toMatchObject({ reason: 'invalid_delivery_id', message: 'Invalid delivery ID' });
-  const unknown = newId('wh_delivery');
-  expect(await retry(unknown)).toMatchObject({ reason: 'delivery_not_found', message: 'Webhook delivery not found' });
-  expect(await retry(unknown)).toMatchObject({ reason: 'delivery_not_found' });
-  expect(await retry(unknown)).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'retries', window: '3600' } });
 });
 
 test('tests are counted, also without a webhook', async () => {

@@ -1,5 +1,5 @@
 // Webhook rules, pure: event types, signatures, what an answer means, when the next attempt is due.
-import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 
 /** Event types that a tenant may subscribe to. */
 export const eventTypes = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
@@ -26,27 +26,9 @@ export interface Signed {
   body: string | Buffer;
 }
 
-/** Keys that are derived from a secret. */
-interface Keys {
-  body: KeyObject;
-  standard: KeyObject;
-}
-
-const maxCachedKeys = 1_000;
-const cachedKeys = new Map<string, Keys>();
-
-function keysOf(secret: string): Keys {
-  const cached = cachedKeys.get(secret);
-  if (cached) return cached;
-  const keys = { body: createSecretKey(Buffer.from(secret)), standard: createSecretKey(standardBytes(secret)) };
-  if (cachedKeys.size >= maxCachedKeys) cachedKeys.clear();
-  cachedKeys.set(secret, keys);
-  return keys;
-}
-
 /** `X-Webhook-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret. */
 export function bodySignature(secret: string, body: string | Buffer): string {
-  return `sha256=${createHmac('sha256', keysOf(secret).body).update(body).digest('hex')}`;
+  return `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`;
 }
 
 /**
@@ -55,7 +37,7 @@ export function bodySignature(secret: string, body: string | Buffer): string {
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 export function standardSignature(secret: string, { id, timestamp, body }: Signed): string {
-  return `v1,${createHmac('sha256', keysOf(secret).standard).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
+  return `v1,${createHmac('sha256', standardBytes(secret)).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
 }
 
 function standardBytes(secret: string): Buffer {

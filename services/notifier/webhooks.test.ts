@@ -38,12 +38,6 @@ async function secrets(): Promise<string[]> {
 }
 
 describe('configuring', () => {
-  test('creates a webhook, whose secret is shown once', async () => {
-    const made = await configure();
-    expect(made).toMatchObject({ created: true, webhook: { url, events, enabled: true }, secret: expect.stringMatching(/^whsec_/) });
-    expect(await notifier.client.getWebhook({ tenantId: tenant.tenantId })).toMatchObject({ webhook: made.webhook });
-  });
-
   test('again replaces all but the secret', async () => {
     const { secret, webhook } = await configure();
     const again = await configure({ url: `${url}/2`, events: ['balance.updated'], enabled: false });
@@ -63,11 +57,6 @@ describe('configuring', () => {
     expect(await secrets()).toEqual([second]);
   });
 
-  test('folds events that are named twice', async () => {
-    const { webhook } = await configure({ events: ['test.webhook', 'balance.updated', 'test.webhook'] });
-    expect(webhook!.events).toEqual(['test.webhook', 'balance.updated']);
-  });
-
   test.each([
     ['a scheme in capitals', 'HTTPS://Hooks.example.com/In'],
     ['2,048 code points', `${url}?${'😀'.repeat(2048 - url.length - 1)}`],
@@ -82,26 +71,6 @@ describe('configuring', () => {
     expect(answers.flatMap(({ secret }) => secret ?? [])).toEqual(await secrets());
   });
 
-  test.each([
-    ['no url', { url: '' }, 'url', 'required'],
-    ['http', { url: 'http://hooks.example.com/' }, 'url', 'https'],
-    ['no address', { url: 'hooks' }, 'url', 'url'],
-    ['a private address', { url: 'https://192.168.0.1/' }, 'url', 'url'],
-    ['a number that is one', { url: 'https://0x7f000001/' }, 'url', 'url'],
-    ['localhost', { url: 'https://[::1]:8443/' }, 'url', 'url'],
-    ['no events', { events: [] }, 'events', 'min'],
-    ['an unknown event', { events: ['transaction.posted', 'account.deleted'] }, 'events[1]', 'oneof'],
-    ['a short secret', { secret: 'x'.repeat(15) }, 'secret', 'min'],
-    ['a long secret', { secret: 'x'.repeat(256) }, 'secret', 'max'],
-    ['a secret that does not print', { secret: `${'x'.repeat(20)}\n` }, 'secret', 'unicode'],
-    ['an empty secret', { secret: '' }, 'secret', 'min'],
-  ])('with %s is refused by the field', async (_, change, field, tag) => {
-    const refused = await refusal(configure(change));
-    expect(refused).toMatchObject({ reason: 'validation_failed', field, tag });
-    if (field === 'secret') expect(refused.value).toBe('');
-    expect(await refusal(notifier.client.getWebhook({ tenantId: tenant.tenantId }))).toMatchObject({ reason: 'webhook_not_configured' });
-  });
-
   test('a name that leads inside is refused, and so is one of several', async () => {
     const inside = await startNotifier({ targets: new Targets(false, () => Promise.resolve(['8.8.8.8', '10.0.0.1'])), claims: false });
     try {
@@ -114,35 +83,6 @@ describe('configuring', () => {
 });
 
 describe('a change', () => {
-  test('touches the fields that were sent, alone', async () => {
-    const { secret } = await configure();
-    const { tenantId } = tenant;
-    const update = notifier.client.updateWebhook;
-    expect((await update({ tenantId, enabled: false })).webhook).toMatchObject({ url, events, enabled: false });
-    expect((await update({ tenantId, url: `${url}/3` })).webhook).toMatchObject({ url: `${url}/3`, events, enabled: false });
-    const changed = await update({ tenantId, events: ['test.webhook'], changeEvents: true, enabled: true });
-    expect(changed.webhook).toMatchObject({ url: `${url}/3`, events: ['test.webhook'], enabled: true });
-    expect(changed.secret).toBeUndefined();
-    expect(await secrets()).toEqual([secret]);
-    const own = 'a secret of our own';
-    expect(await update({ tenantId, secret: own })).toMatchObject({ secret: own });
-    expect(await secrets()).toEqual([own]);
-  });
-
-  test('is refused where a field is wrong', async () => {
-    await configure();
-    const { tenantId } = tenant;
-    const wrong: [Parameters<typeof notifier.client.updateWebhook>[0], string, string][] = [
-      [{ url: 'https://127.0.0.1/' }, 'url', 'url'],
-      [{ events: [], changeEvents: true }, 'events', 'min'],
-      [{ secret: 'short' }, 'secret', 'min'],
-    ];
-    for (const [change, field, tag] of wrong) {
-      const attempt = notifier.client.updateWebhook({ tenantId, ...change });
-      expect(await refusal(attempt)).toMatchObject({ reason: 'validation_failed', field, tag });
-    }
-  });
-
   test('a rotation makes a new secret, and for the overlap both sign', async () => {
     const { secret: first } = await configure();
     const { tenantId } = tenant;
@@ -169,17 +109,6 @@ describe('a change', () => {
     expect(rows).toMatchObject([{ secret: expect.stringMatching(/^k1:/), headers: expect.stringMatching(/^k1:/) }]);
     expect(JSON.stringify(rows)).not.toContain(secret!.slice(6));
     expect(JSON.stringify(rows)).not.toContain('a value of a header');
-  });
-
-  test('deleted, there is nothing to read, change, rotate or delete', async () => {
-    await configure();
-    const { tenantId } = tenant;
-    await notifier.client.deleteWebhook({ tenantId });
-    const { client } = notifier;
-    const calls = [client.getWebhook, client.updateWebhook, client.rotateSecret, client.deleteWebhook, client.testWebhook];
-    for (const call of calls)
-      expect(await refusal(call({ tenantId }))).toMatchObject({ reason: 'webhook_not_configured', message: 'webhook not configured' });
-    expect((await configure()).created).toBe(true);
   });
 });
 

@@ -1,4 +1,5 @@
 // Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
+import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
@@ -13,8 +14,8 @@ import {
   type StatusObject,
 } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
-import { Addresses, channelTo, type Resolve } from './addresses.ts';
-import type { RefusalInfo } from './errors.ts';
+import { Addresses, type Resolve } from './addresses.ts';
+import { isRefusal, type RefusalInfo } from './errors.ts';
 import type { Encoder } from './fast-unary.ts';
 
 /** What a caller needs. */
@@ -24,7 +25,7 @@ export interface CallerOptions {
   token: string;
   /** Largest message in either direction. A larger response fails after the service has committed. */
   maxMessageBytes: number;
-  /** Methods that only read: a call that fails as `UNAVAILABLE` is tried three times. */
+  /** Methods that only read: a call that fails as `UNAVAILABLE` is tried three times. Any other is only where it was not sent. */
   retried?: DescMethod[];
   /** Used in place of `toBinary`, by request type. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
@@ -49,99 +50,139 @@ export interface Caller extends Transport {
   close(): void;
 }
 
-const defaultTimeoutMs = 10_000;
+const defaultTimeoutMs = 5_000;
+const maxAttempts = 3;
+// How grpc-js begins the message of a call for which it had no connection.
+const unsent = 'No connection established';
 // A replica that lets a call of a second or more time out is avoided for ten.
 const [tellingTimeoutMs, avoidMs] = [1_000, 10_000];
 
-/** Opens a caller. Calls time out after 10 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
+interface Opened {
+  replica: Replica;
+  client: Client;
+  state: { avoidedUntil: number };
+}
+
+/** Opens a caller. Calls time out after 5 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
 export function openCaller({ addresses: list, token, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
   const addresses = new Addresses(list, resolve);
-  const channelOptions = optionsOf(maxMessageBytes, retried);
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${token}`);
   // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were asked for before.
   metadata.set('priority', 'u=3, i');
 
-  const own = (header: Parameters<Transport['unary']>[3]) =>
-    header ? withHeaders(metadata, new Headers(header as ConstructorParameters<typeof Headers>[0])) : metadata;
-  const transport = (client: Client, state = { avoidedUntil: 0 }): Transport => ({
-    async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
-      const request = create(method.input, input);
-      const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-      const call = { message: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), metadata: own(header), timeoutMs, signal };
-      try {
-        const message = await ask(client, method, call);
-        return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
-      } catch (error) {
-        const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
-        if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
-        throw error;
-      }
-    },
-    async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
-      if (method.methodKind !== 'server_streaming') throw new ConnectError('only answers are streamed', Code.Unimplemented);
-      const request = await input[Symbol.asyncIterator]().next();
-      const bytes = toBinary(method.input as DescMessage, create(method.input, request.done ? undefined : request.value));
-      const message = listen(client, method, { message: Buffer.from(bytes), metadata: own(header), timeoutMs, signal });
-      return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
-    },
-  });
-
-  const { target, options } = channelTo(addresses);
-  const client = new Client(target, credentials.createInsecure(), { ...channelOptions, ...options });
-  const all = { address: '', ...transport(client) };
-
-  const opened = new Map<string, { replica: Replica; client: Client; state: { avoidedUntil: number } }>();
-  const open = (address: string) => {
-    const own = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions);
+  const opened = new Map<string, Opened>();
+  const open = (address: string): Opened => {
+    const client = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions(maxMessageBytes));
     const state = { avoidedUntil: 0 };
-    const made = { replica: { address, ...transport(own, state) }, client: own, state };
-    opened.set(address, made);
-    return made;
+    const replica: Replica = {
+      address,
+      async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+        const request = create(method.input, input);
+        const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
+        const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+        try {
+          const answer = await ask(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+          return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
+        } catch (error) {
+          const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
+          if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
+          throw error;
+        }
+      },
+      async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+        const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
+        const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+        const first = await answers.next();
+        return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: begunWith(first, answers) };
+      },
+    };
+    opened.set(address, { replica, client, state });
+    return { replica, client, state };
   };
-  addresses.listeners.add(() => {
-    for (const [address, { client: own }] of opened) {
+  const replicas = (): Replica[] => {
+    for (const [address, { client }] of opened) {
       if (addresses.current.includes(address)) continue;
       opened.delete(address);
-      own.close();
+      client.close();
     }
-  });
+    const each = addresses.current.map((address) => opened.get(address) ?? open(address));
+    const connected = each.filter(({ client }) => client.getChannel().getConnectivityState(true) === connectivityState.READY);
+    const prompt = connected.filter(({ state }) => state.avoidedUntil <= performance.now());
+    const chosen = [prompt, connected, each].find(({ length }) => length > 0) ?? [];
+    return chosen.map(({ replica }) => replica);
+  };
+
+  let turn = 0;
+  const inTurn = async <Result>(
+    method: DescMethod,
+    signal: AbortSignal | undefined,
+    timeoutMs: number,
+    call: (replica: Replica, timeoutMs: number) => Promise<Result>,
+  ): Promise<Result> => {
+    const until = performance.now() + timeoutMs;
+    if (addresses.current.length === 0)
+      await Promise.race([addresses.known, pause(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined)]);
+    for (let attempt = 1; ; attempt++) {
+      const each = replicas();
+      const replica = each[turn++ % each.length];
+      if (!replica) throw new ConnectError('no address of the service is known', signal?.aborted ? Code.Canceled : Code.DeadlineExceeded);
+      try {
+        return await call(replica, until - performance.now());
+      } catch (error) {
+        const { code, rawMessage } = error as ConnectError;
+        const isSafe = retried.includes(method) || rawMessage.startsWith(unsent);
+        // A service that says why it is unavailable speaks for all replicas.
+        if (attempt === maxAttempts || !isSafe || code !== Code.Unavailable || isRefusal(error)) throw error;
+        await pause(50 * attempt);
+      }
+    }
+  };
+  const all: Replica = {
+    address: '',
+    unary: (method, signal, timeoutMs = defaultTimeoutMs, header, input) =>
+      inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.unary(method, signal, leftMs, header, input)),
+    async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const request = await onlyOf(input);
+      return inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.stream(method, signal, leftMs, header, only(request)));
+    },
+  };
   return {
     ...all,
-    replicas: () => {
-      const each = addresses.current.map((address) => opened.get(address) ?? open(address));
-      const connected = each.filter(({ client: own }) => own.getChannel().getConnectivityState(true) === connectivityState.READY);
-      const prompt = connected.filter(({ state }) => state.avoidedUntil <= performance.now());
-      const chosen = [prompt, connected, each].find(({ length }) => length > 0);
-      return chosen?.map(({ replica }) => replica) ?? [all];
-    },
+    replicas: () => (addresses.current.length > 0 ? replicas() : [all]),
     close: () => {
       addresses.close();
-      client.close();
-      for (const { client: own } of opened.values()) own.close();
+      for (const { client } of opened.values()) client.close();
     },
   };
 }
 
-function optionsOf(maxMessageBytes: number, retried: DescMethod[]): ChannelOptions {
-  const retryPolicy = {
-    maxAttempts: 3,
-    initialBackoff: '0.05s',
-    maxBackoff: '0.2s',
-    backoffMultiplier: 2,
-    retryableStatusCodes: ['UNAVAILABLE'],
-  };
-  const name = retried.map((method) => ({ service: method.parent.typeName, method: method.name }));
+async function* only<Message>(message: Message): AsyncGenerator<Message> {
+  yield message;
+}
+
+/** The request of a call; only answers are streamed. */
+async function onlyOf<Message>(input: AsyncIterable<Message>): Promise<Message> {
+  for await (const message of input) return message;
+  throw new ConnectError('a call without a request', Code.InvalidArgument);
+}
+
+async function* begunWith<Message>(first: IteratorResult<Message, void>, rest: AsyncGenerator<Message>): AsyncGenerator<Message> {
+  try {
+    if (!first.done) yield first.value;
+    yield* rest;
+  } finally {
+    await rest.return(undefined);
+  }
+}
+
+function channelOptions(maxMessageBytes: number): ChannelOptions {
   return {
-    'grpc.service_config': JSON.stringify({
-      loadBalancingConfig: [{ round_robin: {} }],
-      methodConfig: name.length > 0 ? [{ name, retryPolicy }] : [],
-    }),
     'grpc.service_config_disable_resolution': 1,
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
-    // A connection may be gone without a word: found out before the deadline of most calls.
-    'grpc.keepalive_time_ms': 5_000,
+    // A connection may be gone without a word: found out within 7 s, or at the deadline of a call.
+    'grpc.keepalive_time_ms': 3_000,
     'grpc.keepalive_timeout_ms': 4_000,
     'grpc.keepalive_permit_without_calls': 1,
     'grpc.initial_reconnect_backoff_ms': 100,
@@ -157,9 +198,10 @@ function optionsOf(maxMessageBytes: number, retried: DescMethod[]): ChannelOptio
 
 const noHeaders = new Headers();
 
-function withHeaders(metadata: Metadata, headers: Headers): Metadata {
+function withHeaders(metadata: Metadata, headers: Parameters<Transport['unary']>[3]): Metadata {
+  if (!headers) return metadata;
   const own = metadata.clone();
-  headers.forEach((value, name) => own.set(name, value));
+  for (const [name, value] of new Headers(headers as ConstructorParameters<typeof Headers>[0])) own.set(name, value);
   return own;
 }
 
@@ -206,16 +248,15 @@ async function* listen<Output extends DescMessage>(
   client: Client,
   { parent, name, output }: DescMethod & { output: Output },
   { message, metadata, timeoutMs, signal }: Question,
-): AsyncGenerator<MessageShape<Output>> {
+): AsyncGenerator<MessageShape<Output>, void> {
   if (signal?.aborted) throw new ConnectError('the caller has canceled', Code.Canceled);
-  const options = { deadline: Date.now() + timeoutMs };
   const call = client.makeServerStreamRequest(
     `/${parent.typeName}/${name}`,
     (bytes: Buffer) => bytes,
     (bytes) => fromBinary(output, bytes),
     message,
     metadata,
-    options,
+    { deadline: Date.now() + timeoutMs },
   );
   const cancel = () => call.cancel();
   signal?.addEventListener('abort', cancel);
@@ -225,7 +266,7 @@ async function* listen<Output extends DescMessage>(
     throw asConnectError(error as ServiceError);
   } finally {
     signal?.removeEventListener('abort', cancel);
-    call.cancel();
+    cancel();
   }
 }
 

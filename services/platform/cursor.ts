@@ -1,21 +1,36 @@
-// Opaque cursors of lists: a position with a checksum that detects a truncated cursor or one of another list.
+// Opaque cursors of lists: a position, with a checksum that binds it to the list, its owner and its filters.
 import { sha256 } from './digest.ts';
 
 const checkLength = 6;
 
-/** The cursor of a position in a list. */
-export function encodeCursor(list: string, position: Buffer): string {
-  return Buffer.concat([check(list, position), position]).toString('base64url');
+/** What a cursor is good for: the list's name, whose list it is, and its filters. */
+export type CursorScope = readonly [list: string, owner: string, filter?: object];
+
+/** Positions in lists that are ordered by a UUID, or by the position in a tenant's log. */
+export const [uuidPosition, sequencePosition] = [/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/, /^[0-9]{1,18}$/];
+
+/** The cursor at which a list continues after a position. */
+export function encodeCursor(scope: CursorScope, position: string): string {
+  const text = JSON.stringify([scope, position], (_, value: unknown) => (typeof value === 'bigint' ? value.toString() : value));
+  return Buffer.concat([sha256(text).subarray(0, checkLength), Buffer.from(position)]).toString('base64url');
 }
 
-/** The position of a cursor, or null where it is not of this list. */
-export function decodeCursor(list: string, cursor: string): Buffer | null {
-  const bytes = Buffer.from(cursor, 'base64url');
-  const position = bytes.subarray(checkLength);
-  // The decoder ignores characters that are not base64url.
-  return bytes.toString('base64url') === cursor && bytes.subarray(0, checkLength).equals(check(list, position)) ? position : null;
+/** The position of a cursor, or null where it is not one of this scope or its position does not match. */
+export function decodeCursor(scope: CursorScope, cursor: string, pattern: RegExp): string | null {
+  const position = Buffer.from(cursor, 'base64url').toString('latin1', checkLength);
+  return pattern.test(position) && encodeCursor(scope, position) === cursor ? position : null;
 }
 
-function check(list: string, position: Buffer): Buffer {
-  return sha256(Buffer.concat([Buffer.from(`${list} `), position])).subarray(0, checkLength);
+/** Why a cursor is refused, behind the field's name. */
+export const cursorRule = 'must be the next_cursor of a page of this list with the same filters';
+
+/** Removes the row that was read beyond the page, and returns the cursor of the next page; empty: this is the last. */
+export function cutPage<Row>(
+  rows: Row[],
+  limit: number,
+  scope: CursorScope,
+  position: (row: Row) => string,
+): { rows: Row[]; nextCursor: string } {
+  const last = rows[limit - 1];
+  return { rows: rows.slice(0, limit), nextCursor: rows.length > limit && last !== undefined ? encodeCursor(scope, position(last)) : '' };
 }

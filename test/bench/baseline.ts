@@ -6,6 +6,7 @@ import pg from 'pg';
 import { v7 } from 'uuid';
 import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../../services/platform/ids.ts';
+import { toMinor } from '../../services/platform/money.ts';
 import { freshDatabase, type FreshDatabase } from '../cluster.ts';
 import { currency, postingOf, transfer, wallet } from './posting.ts';
 import { percentile } from './figures.ts';
@@ -95,7 +96,7 @@ interface TenantRows {
   sequence: number;
   /** Account ids, and their balances in minor units. */
   accounts: string[];
-  balances: number[];
+  balances: bigint[];
   /** Made in advance, so that this process uses little CPU. */
   payloads: string[];
   hashes: string[];
@@ -122,7 +123,7 @@ async function newTenant(client: pg.Client): Promise<TenantRows> {
     tenant,
     sequence: 0,
     accounts,
-    balances: accounts.map(() => 1_000_000_000),
+    balances: accounts.map(() => 1_000_000_000n),
     payloads: many(() => hex(payload())),
     hashes: many(() => hex(randomBytes(32))),
     fingerprints: many(() => hex(randomBytes(33))),
@@ -169,46 +170,34 @@ async function writeBatches(client: pg.Client, rows: TenantRows, until: number):
   return written;
 }
 
+type Row = (string | number | bigint)[];
+
+/** The rows as PostgreSQL's arrays, one for each column; pg would quote and escape element by element. */
+function columns(rows: Row[]): string[] {
+  return rows[0]!.map((_, column) => `{${rows.map((row) => row[column]).join(',')}}`);
+}
+
 function statements(rows: TenantRows): pg.QueryConfig[] {
   const { tenant, accounts, balances } = rows;
   const pick = (from: string[]) => from[Math.floor(Math.random() * from.length)]!;
-  const log = { sequences: [] as number[], events: [] as string[], payloads: [] as string[], hashes: [] as string[] };
-  const transactions = { ids: [] as string[], keys: [] as string[], fingerprints: [] as string[], references: [] as string[] };
-  const entries = {
-    accounts: [] as string[],
-    sequences: [] as number[],
-    positions: [] as number[],
-    sides: [] as string[],
-    amounts: [] as number[],
-    after: [] as number[],
-  };
-  const changed = new Map<number, { debits: number; credits: number; postings: number }>();
+  const [log, transactions, entries]: [Row[], Row[], Row[]] = [[], [], []];
+  const changed = new Map<number, { debits: bigint; credits: bigint; postings: number }>();
   for (let count = 0; count < batchSize; count++) {
     const sequence = ++rows.sequence;
-    log.sequences.push(sequence);
-    log.events.push(v7());
-    log.payloads.push(pick(rows.payloads));
-    log.hashes.push(pick(rows.hashes));
-    transactions.ids.push(v7());
-    transactions.keys.push(`bench-yard-01-1-${String(sequence).padStart(9, '0')}`);
-    transactions.fingerprints.push(pick(rows.fingerprints));
-    transactions.references.push(`INV-yard-01-1-${String(sequence).padStart(9, '0')}`);
+    const id = `yard-01-1-${String(sequence).padStart(9, '0')}`;
+    log.push([sequence, v7(), pick(rows.payloads), pick(rows.hashes)]);
+    transactions.push([sequence, v7(), `bench-${id}`, pick(rows.fingerprints), `INV-${id}`]);
     const { from, to, amount } = transfer(accountsPerTenant);
-    const minor = Math.round(Number(amount) * 100);
+    const minor = toMinor(amount)!;
     for (const [position, account] of [from - 1, to - 1].entries()) {
-      const [debit, credit] = position === 0 ? [minor, 0] : [0, minor];
-      balances[account] = (balances[account] ?? 0) + credit - debit;
-      const change = changed.get(account) ?? { debits: 0, credits: 0, postings: 0 };
+      const [debit, credit] = position === 0 ? [minor, 0n] : [0n, minor];
+      balances[account] = balances[account]! + credit - debit;
+      const change = changed.get(account) ?? { debits: 0n, credits: 0n, postings: 0 };
       changed.set(account, { debits: change.debits + debit, credits: change.credits + credit, postings: change.postings + 1 });
-      entries.accounts.push(accounts[account]!);
-      entries.sequences.push(sequence);
-      entries.positions.push(position);
-      entries.sides.push(position === 0 ? 'debit' : 'credit');
-      entries.amounts.push(minor);
-      entries.after.push(balances[account]);
+      entries.push([accounts[account]!, sequence, position, position === 0 ? 'debit' : 'credit', minor, balances[account]]);
     }
   }
-  const changes = [...changed];
+  const changes = [...changed].map(([account, { debits, credits, postings }]) => [accounts[account]!, debits, credits, postings]);
   return [
     { text: 'begin' },
     {
@@ -216,36 +205,21 @@ function statements(rows: TenantRows): pg.QueryConfig[] {
       text: `insert into log (tenant_id, sequence, event_id, type, created_at, actor, request_id, payload, hash)
         select $1, s, e, 'transaction.posted', clock_timestamp(), 'benchmark', 'req-yard-01-1-000000001', p, h
         from unnest($2::bigint[], $3::uuid[], $4::bytea[], $5::bytea[]) as new (s, e, p, h)`,
-      values: [tenant, array(log.sequences), array(log.events), array(log.payloads), array(log.hashes)],
+      values: [tenant, ...columns(log)],
     },
     {
       name: 'transactions',
       text: `insert into transactions (tenant_id, sequence, id, idempotency_key, fingerprint, reference, reverses, created_at)
         select $1, s, i, k, f, r, null, clock_timestamp()
         from unnest($2::bigint[], $3::uuid[], $4::text[], $5::bytea[], $6::text[]) as new (s, i, k, f, r)`,
-      values: [
-        tenant,
-        array(log.sequences),
-        array(transactions.ids),
-        array(transactions.keys),
-        array(transactions.fingerprints),
-        array(transactions.references),
-      ],
+      values: [tenant, ...columns(transactions)],
     },
     {
       name: 'entries',
       text: `insert into entries (tenant_id, account_id, currency, sequence, position, side, amount, balance_after)
         select $1, a, '${currency}', s, p, d, m, b
         from unnest($2::uuid[], $3::bigint[], $4::smallint[], $5::text[], $6::bigint[], $7::numeric[]) as new (a, s, p, d, m, b)`,
-      values: [
-        tenant,
-        array(entries.accounts),
-        array(entries.sequences),
-        array(entries.positions),
-        array(entries.sides),
-        array(entries.amounts),
-        array(entries.after),
-      ],
+      values: [tenant, ...columns(entries)],
     },
     {
       name: 'balances',
@@ -253,13 +227,7 @@ function statements(rows: TenantRows): pg.QueryConfig[] {
       text: `update balances b set debits = debits + d, credits = credits + c, version = version + n, updated_at = clock_timestamp()
         from (select $1::uuid as t, * from unnest($2::uuid[], $3::numeric[], $4::numeric[], $5::bigint[]) as new (a, d, c, n) offset 0) as new
         where b.tenant_id = t and b.account_id = a and b.currency = '${currency}'`,
-      values: [
-        tenant,
-        array(changes.map(([account]) => accounts[account]!)),
-        array(changes.map(([, { debits }]) => debits)),
-        array(changes.map(([, { credits }]) => credits)),
-        array(changes.map(([, { postings }]) => postings)),
-      ],
+      values: [tenant, ...columns(changes)],
     },
     {
       name: 'head',
@@ -268,9 +236,4 @@ function statements(rows: TenantRows): pg.QueryConfig[] {
     },
     { text: 'commit' },
   ];
-}
-
-// pg would quote and escape element by element.
-function array(items: (string | number)[]): string {
-  return `{${items.join(',')}}`;
 }

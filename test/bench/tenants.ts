@@ -1,9 +1,7 @@
 // The tenants that benchmarks post to: groups with the same number of customers each, every wallet funded.
-import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
-import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
@@ -30,14 +28,14 @@ export interface TenantGroup {
   file: string;
 }
 
-/** Tenants called `name-001` and up. */
+/** What a group has; its file is called after it. */
 export interface GroupPlan {
   name: string;
   tenants: number;
   accounts: number;
 }
 
-const scopes = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'];
+const by = { actor: 'benchmark', requestId: 'benchmark' };
 
 /** Opens a connection to a service of the cluster. */
 export function callerOf({ addresses, internalToken }: Pick<Cluster, 'addresses' | 'internalToken'>, service: Service): Caller {
@@ -46,16 +44,17 @@ export function callerOf({ addresses, internalToken }: Pick<Cluster, 'addresses'
 
 /** Makes tenants, keys, charts and accounts, and funds every wallet by one posting. */
 export async function makeTenants(cluster: Cluster, plans: GroupPlan[]): Promise<TenantGroup[]> {
-  const callers = [callerOf(cluster, 'identity'), callerOf(cluster, 'ledger')] as const;
-  const [identity, ledger] = [createClient(IdentityService, callers[0]), createClient(LedgerService, callers[1])];
+  const caller = callerOf(cluster, 'ledger');
+  const ledger = createClient(LedgerService, caller);
   try {
-    const email = `bench.${randomBytes(6).toString('hex')}@example.com`;
-    const { user } = await identity.register({ email, password: randomBytes(12).toString('hex'), firstName: 'Bea', lastName: 'Bench' });
+    const person = await cluster.signUp();
     const groups: TenantGroup[] = [];
     for (const { name, tenants: count, accounts } of plans) {
       const tenants: Tenant[] = [];
       await inParallel(8, count, async (index) => {
-        tenants[index] = await newTenant(identity, ledger, user?.id ?? '', `${name}-${String(index + 1).padStart(3, '0')}`);
+        const tenant = await cluster.tenant({ person });
+        await ledger.setUpChart({ tenantId: tenant.id, businessType: 'wallet', ...by });
+        tenants[index] = { id: tenant.id, slug: tenant.slug, key: await cluster.apiKey(tenant) };
       });
       await inParallel(16, count * (accounts + 1), (index) => newWallet(ledger, tenants[index % count]!.id, Math.floor(index / count)));
       await inParallel(4, count, (index) => fund(ledger, tenants[index]!.id, accounts));
@@ -65,21 +64,8 @@ export async function makeTenants(cluster: Cluster, plans: GroupPlan[]): Promise
     }
     return groups;
   } finally {
-    for (const caller of callers) caller.close();
+    caller.close();
   }
-}
-
-async function newTenant(
-  identity: Client<typeof IdentityService>,
-  ledger: Client<typeof LedgerService>,
-  userId: string,
-  slug: string,
-): Promise<Tenant> {
-  const { tenant } = await identity.createTenant({ userId, name: slug, slug, businessType: 'wallet' });
-  const tenantId = tenant?.id ?? '';
-  const { key } = await identity.createApiKey({ userId, tenantId, name: 'benchmark', scopes });
-  await ledger.setUpChart({ tenantId, businessType: 'wallet', actor: userId, requestId: 'benchmark' });
-  return { id: tenantId, slug, key };
 }
 
 async function newWallet(ledger: Client<typeof LedgerService>, tenantId: string, customer: number): Promise<void> {
@@ -91,8 +77,7 @@ async function newWallet(ledger: Client<typeof LedgerService>, tenantId: string,
     currency,
     parentCode: 'CUSTOMER-WALLETS',
     allowNegative: false,
-    actor: 'benchmark',
-    requestId: 'benchmark',
+    ...by,
   });
 }
 
@@ -107,8 +92,7 @@ async function fund(ledger: Client<typeof LedgerService>, tenantId: string, acco
       { accountCode: `SETTLEMENT-${currency}`, amount, side: 'debit', currency },
       { accountCode: wallet(index + 1), amount, side: 'credit', currency },
     ],
-    actor: 'benchmark',
-    requestId: 'benchmark',
+    ...by,
   }));
   const { results } = await ledger.postTransactions({ postings });
   const refused = results.find(({ outcome }) => outcome.case !== 'transaction');

@@ -1,23 +1,15 @@
 // `npm run bench -- --only webhooks`: time from a posting's answer to its receiver, and deliveries per second.
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@connectrpc/connect';
-import { Agent, request } from 'undici';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { bodySignature } from '../../services/notifier/webhook.ts';
 import type { BenchCluster } from './cluster.ts';
 import { median, percentile } from './figures.ts';
 import { postingOf } from './posting.ts';
-import { BenchReceiver, now, secret } from './receiver.ts';
-import { postSteadily, type SteadyResult } from './steady.ts';
+import { BenchReceiver, now } from './receiver.ts';
+import { table } from './report.ts';
+import { postSteadily } from './steady.ts';
 import { callerOf, makeTenants, subscribe, type TenantGroup } from './tenants.ts';
 import { Usage, between } from './usage.ts';
-
-/** One line of the result; `reached` where there is a bound. */
-interface Line {
-  what: string;
-  figure: string;
-  reached?: boolean;
-}
 
 /** Deliveries that are kept waiting in the sustained windows. */
 const backlog = 4_000;
@@ -30,15 +22,14 @@ export async function measureWebhooks(
   const receiver = await BenchReceiver.open();
   const bench = new Webhooks(cluster, receiver, seconds, say);
   try {
-    const [single, without, ten, many] = (await makeTenants(
+    const [single, many] = (await makeTenants(
       cluster,
-      [1, 10, 10, 200].map((tenants, index) => ({ name: `hook-${index}`, tenants, accounts: 10 })),
-    )) as [TenantGroup, TenantGroup, TenantGroup, TenantGroup];
-    for (const { tenants } of [single, ten, many]) await subscribe(cluster, tenants, receiver);
+      [1, 200].map((tenants) => ({ name: `hook-${tenants}`, tenants, accounts: 10 })),
+    )) as [TenantGroup, TenantGroup];
+    for (const { tenants } of [single, many]) await subscribe(cluster, tenants, receiver);
     await bench.latency(single);
-    await bench.interference(without, ten, rounds);
-    await bench.sustained('1 tenant', single, 32, rounds);
-    await bench.sustained('200 tenants', many, 256, rounds);
+    await bench.sustained('1 tenant', single, rounds);
+    await bench.sustained('200 tenants', many, rounds);
     if (receiver.wrong > 0) throw new Error(`${receiver.wrong} deliveries had a wrong signature`);
     return bench.table();
   } finally {
@@ -48,7 +39,7 @@ export async function measureWebhooks(
 }
 
 class Webhooks {
-  private readonly lines: Line[] = [];
+  private readonly lines: string[][] = [];
   private readonly cluster: BenchCluster;
   private readonly receiver: BenchReceiver;
   private readonly seconds: number;
@@ -69,84 +60,49 @@ class Webhooks {
   }
 
   table(): string {
-    const mark = ({ reached }: Line) => (reached === undefined ? '' : reached ? '✓' : '✗');
-    return ['| | Webhooks | |', '|---|---|---|', ...this.lines.map((line) => `| ${mark(line)} | ${line.what} | ${line.figure} |`)].join(
-      '\n',
-    );
+    return table(['Webhooks', ''], this.lines);
   }
 
   /** 20 postings/s of one tenant. */
   async latency(group: TenantGroup): Promise<void> {
-    const { p50, p99, delays } = await this.post(group, 20, Math.max(10, this.seconds));
+    const window = {
+      group,
+      perSecond: 20,
+      seconds: Math.max(10, this.seconds),
+      connections: 64,
+      series: this.newSeries(),
+      keepAnswers: true,
+    };
+    const { failures, answers, p50, p99 } = await postSteadily(this.cluster.url, window);
+    if (failures > 0) throw new Error(`${failures} postings failed`);
+    const { times } = this.receiver;
+    await until(() => [...answers.keys()].every((key) => times.has(key)));
+    // A delivery can arrive before the answer.
+    const delays = [...answers].map(([key, at]) => Math.max(0, times.get(key)! - at));
     this.add('20 postings/s: the posting itself, p50 / p99', `${ms(p50)} / ${ms(p99)} ms`);
-    this.add(
-      '20 postings/s: from its answer to the receiver, p50 / p99',
-      `${ms(percentile(delays, 50))} / ${ms(percentile(delays, 99))} ms`,
-    );
+    const [half, most] = [50, 99].map((percent) => ms(percentile(delays, percent)));
+    this.add('20 postings/s: from its answer to the receiver, p50 / p99', `${half} / ${most} ms`);
   }
 
-  /** 500 postings/s of ten tenants without and with webhooks, in turns. */
-  async interference(without: TenantGroup, subscribed: TenantGroup, rounds: number): Promise<void> {
-    const taken = { without: [] as number[], with: [] as number[], ratio: [] as number[], longest: [] as number[] };
+  /** Deliveries per second with a backlog. */
+  async sustained(name: string, group: TenantGroup, rounds: number): Promise<void> {
+    const taken = { rate: [] as number[], notifier: [] as number[] };
     for (let round = 0; round < rounds; round++) {
-      // Alternating order, as the machine's speed may drift.
-      const before = round % 2 === 1 ? await this.post(subscribed, 500, this.seconds) : undefined;
-      const alone = await this.post(without, 500, this.seconds, false);
-      const both = before ?? (await this.post(subscribed, 500, this.seconds));
-      taken.without.push(alone.p99);
-      taken.with.push(both.p99);
-      taken.ratio.push(both.p99 / alone.p99);
-      taken.longest.push(percentile(both.delays, 100));
-    }
-    const [ratio, longest] = [median(taken.ratio), median(taken.longest)];
-    this.add('500 postings/s: p99 without / with webhooks', `${ms(median(taken.without))} / ${ms(median(taken.with))} ms`);
-    this.add('with / without ≤ 1.5 ×', `${ms(ratio)} ×`, ratio <= 1.5);
-    this.add('500 postings/s: longest time to the receiver < 1 s', `${ms(longest)} ms`, longest < 1000);
-  }
-
-  /** Deliveries per second with a backlog, against a bare undici loop with as many requests at a time. */
-  async sustained(name: string, group: TenantGroup, concurrency: number, rounds: number): Promise<void> {
-    const taken = { rate: [] as number[], bare: [] as number[], ratio: [] as number[], notifier: [] as number[] };
-    for (let round = 0; round < rounds; round++) {
-      const bareBefore = await this.bare(concurrency);
       const feeding = this.feed(group);
       await pause(2000);
       const [before, cpu, started] = [this.receiver.verified, this.usage.cpu(), now()];
       await pause(this.seconds * 1000);
       const delivered = this.receiver.verified - before;
-      const rate = (1000 * delivered) / (now() - started);
-      const used = between(cpu, this.usage.cpu());
+      taken.rate.push((1000 * delivered) / (now() - started));
+      taken.notifier.push((between(cpu, this.usage.cpu())['notifier'] ?? 0) / delivered);
       await feeding.end();
-      const bare = (bareBefore + (await this.bare(concurrency))) / 2;
-      taken.rate.push(rate);
-      taken.bare.push(bare);
-      taken.ratio.push(rate / bare);
-      taken.notifier.push((used['notifier'] ?? 0) / delivered);
     }
-    const ratio = median(taken.ratio);
-    this.add(`Sustained, ${name}: deliveries/s / bare undici`, `${Math.round(median(taken.rate))} / ${Math.round(median(taken.bare))}`);
-    this.add(`${name}, of the bare loop ≥ 20 %`, `${(100 * ratio).toFixed(1)} %`, ratio >= 0.2);
+    this.add(`Sustained, ${name}: deliveries/s`, String(Math.round(median(taken.rate))));
     this.add(`${name}: CPU of the notifier per delivery`, `${median(taken.notifier).toFixed(0)} µs`);
   }
 
   private newSeries(): string {
     return `h${String(++this.windows).padStart(5, '0')}`;
-  }
-
-  /** Posts at a steady rate and waits for all deliveries; `delays`: from answer to receiver, milliseconds. */
-  private async post(
-    group: TenantGroup,
-    perSecond: number,
-    seconds: number,
-    delivered = true,
-  ): Promise<SteadyResult & { delays: number[] }> {
-    const window = { group, perSecond, seconds, connections: 64, series: this.newSeries(), keepAnswers: delivered };
-    const result = await postSteadily(this.cluster.url, window);
-    if (result.failures > 0) throw new Error(`${result.failures} postings failed`);
-    const { times } = this.receiver;
-    await until(() => [...result.answers.keys()].every((key) => times.has(key)));
-    // A delivery can arrive before the answer.
-    return { ...result, delays: [...result.answers].map(([key, at]) => Math.max(0, times.get(key)! - at)) };
   }
 
   /** Keeps a backlog of deliveries; `end` resolves when all are delivered. */
@@ -180,35 +136,9 @@ class Webhooks {
     return { end };
   }
 
-  /** Requests per second of a bare undici loop to the same receiver. */
-  private async bare(concurrency: number): Promise<number> {
-    const agent = new Agent();
-    const body = JSON.stringify({ idempotency_key: 'bare', text: 'x'.repeat(900) });
-    const headers = { 'content-type': 'application/json', 'x-webhook-signature': bodySignature(secret, body) };
-    const before = this.receiver.verified;
-    let sent = 0;
-    const perSecond = async (milliseconds: number) => {
-      const [started, already] = [now(), sent];
-      const loop = async () => {
-        while (now() < started + milliseconds) {
-          const answer = await request(`${this.receiver.url}/hook`, { dispatcher: agent, method: 'POST', headers, body });
-          await answer.body.dump();
-          sent++;
-        }
-      };
-      await Promise.all(Array.from({ length: concurrency }, loop));
-      return (1000 * (sent - already)) / (now() - started);
-    };
-    await perSecond(500);
-    const rate = await perSecond(this.seconds * 1000);
-    await agent.close();
-    await until(() => this.receiver.verified - before >= sent);
-    return rate;
-  }
-
-  private add(what: string, figure: string, reached?: boolean): void {
-    this.lines.push({ what, figure, ...(reached !== undefined && { reached }) });
-    this.say(`  ${what}: ${figure}${reached === false ? ' NOT REACHED' : ''}`);
+  private add(what: string, figure: string): void {
+    this.lines.push([what, figure]);
+    this.say(`  ${what}: ${figure}`);
   }
 }
 

@@ -1,15 +1,9 @@
 // Another tenant's names and ids are answered on every route like unknown ones, and change nothing.
 import { newId } from '../../services/platform/ids.ts';
 import { checkedRest, readContract, type Contract, type Operation } from '../contract.ts';
-import type { Answer, Cluster, Tenant } from '../cluster.ts';
+import type { Answer, Cluster } from '../cluster.ts';
 import { sharedCluster } from '../shared-cluster.ts';
-
-interface TenantRecords {
-  tenant: Tenant;
-  key: string;
-  /** Ids and names of records that are there. */
-  records: Record<'transaction_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
-}
+import { newTenantRecords, type TenantRecords } from '../tenant-records.ts';
 
 let cluster: Cluster;
 let contract: Contract;
@@ -19,21 +13,8 @@ let theirs: TenantRecords;
 
 const idempotencyKey = 'the same for both';
 
-async function newTenant(accountCode: string): Promise<TenantRecords> {
-  const tenant = await cluster.tenant();
-  const key = await cluster.apiKey(tenant);
-  const made = async (path: string, body: unknown, by = key) => (await cluster.rest('POST', path, { key: by, body })).body;
-  const path = `/v1/tenants/${tenant.slug}`;
-  await made(`${path}/accounts/setup`, { business_type: 'wallet' });
-  await made(`${path}/accounts`, { account_code: accountCode, name: accountCode, type: 'asset', is_group: false });
-  const line = { account_code: accountCode, amount: '7.00', side: 'debit', currency: 'NGN' };
-  const { transaction } = (await made(`${path}/transactions`, { ...line, idempotency_key: idempotencyKey, reference: accountCode })).data;
-  await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/', events: ['transaction.posted'] });
-  const { delivery_id } = await made(`${path}/webhooks/test`, {});
-  const keys = await made(`/v1/tenants/${tenant.id}/api-keys`, { name: 'x', scopes: ['reports:read'] }, tenant.owner.token);
-  const records = { transaction_id: transaction.transaction_id, delivery_id, key_id: keys.data.api_key.id, account_code: accountCode };
-  return { tenant, key, records };
-}
+const newTenant = (account_code: string) =>
+  newTenantRecords(cluster, { account_code, posting: { idempotency_key: idempotencyKey, reference: account_code } });
 
 /** Everything of a tenant that another could change. */
 async function stateOf({ tenant, key }: TenantRecords): Promise<unknown> {
@@ -84,7 +65,7 @@ test('ids of another tenant in a path are answered like unknown ids, and change 
       const query = path.includes('/balance') ? '?currency=NGN' : '';
       return comparable(await rest(operation.method, path + query, options), id);
     };
-    const foreign = await ask(theirs.records[name]);
+    const foreign = await ask(theirs.ids[name]);
     expect([operation.id, foreign]).toEqual([operation.id, await ask(unknown[name])]);
     expect([operation.id, foreign]).toEqual([operation.id, expect.objectContaining({ status: 404 })]);
   }
@@ -134,12 +115,12 @@ test('one idempotency key in two tenants is two keys', async () => {
       return found.body.data.transactions.map((each: { transaction_id: string }) => each.transaction_id);
     }),
   );
-  expect([one, other]).toEqual([[mine.records.transaction_id], [theirs.records.transaction_id]]);
+  expect([one, other]).toEqual([[mine.ids.transaction_id], [theirs.ids.transaction_id]]);
 });
 
 test('a body cannot name a tenant, user or id: each such field is rejected, and nothing is changed', async () => {
   const before = await Promise.all([stateOf(mine), stateOf(theirs)]);
-  const { tenant, records } = theirs;
+  const { tenant, ids } = theirs;
   const path = `/v1/tenants/${mine.tenant.slug}`;
   const line = { account_code: 'MINE-1', amount: '1.00', side: 'debit', currency: 'NGN' };
   const account = { account_code: 'NAMED', name: 'Named', type: 'asset' };
@@ -150,8 +131,8 @@ test('a body cannot name a tenant, user or id: each such field is rejected, and 
     slug: tenant.slug,
     user_id: tenant.owner.id,
     actor: tenant.owner.id,
-    id: records.transaction_id,
-    transaction_id: records.transaction_id,
+    id: ids.transaction_id,
+    transaction_id: ids.transaction_id,
     sequence: 1,
   };
   for (const [field, value] of Object.entries(fields)) {

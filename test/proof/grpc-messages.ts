@@ -1,181 +1,92 @@
-// A valid message for every gRPC method of our services, in a cluster that has what they name.
-import type { DescMethod, DescService } from '@bufbuild/protobuf';
+// A message for every gRPC method of our services, made from its schema: fields have the values that their names stand for.
+import type { DescField, DescMessage, DescMethod, DescService } from '@bufbuild/protobuf';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { newId } from '../../services/platform/ids.ts';
 import type { Cluster } from '../cluster.ts';
+import { newTenantRecords } from '../tenant-records.ts';
 
 const services: Record<Service, DescService> = { identity: IdentityService, ledger: LedgerService, notifier: NotifierService };
 
-/** A message that a method accepts. */
-export interface ValidMessage {
+/** A message for a method. */
+export interface MethodMessage {
   service: Service;
   method: DescMethod;
   init: Record<string, unknown>;
 }
+
+/** Values by the names of fields; of several the first in the first item of a list, and so on. */
+type Values = Record<string, unknown[]>;
 
 /** A method's path. */
 export function pathOf({ parent, name }: DescMethod): string {
   return `/${parent.typeName}/${name}`;
 }
 
-/** Makes users, accounts and a webhook, and a message for each method. Throws where a method has none. */
-export async function makeMessages(cluster: Cluster): Promise<ValidMessage[]> {
-  const tenant = await cluster.tenant();
+/** Makes users, accounts and a webhook, and a message for each method. */
+export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
+  const { tenant, key, ids } = await newTenantRecords(cluster);
+  const values: Values = {
+    ...{ tenantId: [tenant.id], userId: [tenant.owner.id], email: [tenant.owner.email], password: [tenant.owner.password], key: [key] },
+    ...{ transactionId: [ids.transaction_id], deliveryId: [ids.delivery_id], keyId: [ids.key_id], parentCode: ['ASSETS'] },
+    accountCode: ['SETTLEMENT-NGN', 'CUSTOMER-WALLETS-NGN'],
+    ...{ amount: ['10.00'], side: ['debit', 'credit'], currency: ['NGN'], kind: ['double'], type: ['asset'], normalBalance: ['debit'] },
+    ...{ description: ['A deposit'], reference: ['R1'], metadata: ['{"a":1}'], actor: ['fuzzer'], requestId: ['req-1'] },
+    ...{ idempotencyKey: ['fuzz-1', 'fuzz-2'], name: ['Fuzz'], slug: ['ledger-of-ada'], businessType: ['wallet'], status: ['active'] },
+    ...{ firstName: ['Ada'], lastName: ['Obi'], scopes: [['accounts:read']], refreshToken: ['x'.repeat(43)], clientAddress: ['192.0.2.1'] },
+    ...{ url: ['http://127.0.0.1:9/hook'], events: [['transaction.posted']], secret: ['x'.repeat(16)], eventType: ['test.webhook'] },
+    ...{
+      root: ['ASSETS'],
+      depth: [3],
+      onExisting: ['skip'],
+      limit: [10],
+      overlapSeconds: [60],
+      startMs: [0n],
+      endMs: [4_000_000_000_000n],
+      expiresMs: [4_000_000_000_000n],
+    },
+    ...{ afterSequence: [0n], sequence: [1n, 2n], version: [1n], after: [0n], through: [2n], createdMs: [1_790_000_000_000n] },
+    ...{ hash: [new Uint8Array(32)], previousHash: [new Uint8Array(32)], fingerprint: [new Uint8Array(33)], balanceAfter: ['10.00'] },
+    ...{ enabled: [true], includeBalances: [true], allowNegative: [true], changeEvents: [true], changeHeaders: [true], value: ['k'] },
+  };
+  // Where the names alone would break what the other methods need.
   const other = await cluster.tenant();
-  const key = await cluster.apiKey(tenant);
-  const path = `/v1/tenants/${tenant.slug}`;
-  const made = async (where: string, body: unknown) => {
-    const answer = await cluster.rest('POST', where, { key, body });
-    if (answer.status >= 300 && answer.status !== 502) throw new Error(`${where}: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body;
+  const own: Record<string, Values> = {
+    setUpChart: { tenantId: [other.id] },
+    createAccount: { accountCode: ['FUZZ-1'] },
+    createAccounts: { accountCode: ['FUZZ-2', 'FUZZ-3'] },
+    deleteWebhook: { tenantId: [other.id] },
+    revokeApiKey: { keyId: [newId('key')] },
+    // Of a tenant without real events.
+    ingest: { tenantId: [newId('tenant')], id: [newId('evt'), newId('evt')], type: ['transaction.posted', 'balance.updated'] },
+    pass: { tenantId: [newId('tenant')] },
   };
-  await made(`${path}/accounts/setup`, { business_type: 'wallet' });
-  const entries = ['debit', 'credit'].map((side) => ({
-    accountCode: side === 'debit' ? 'SETTLEMENT-NGN' : 'CUSTOMER-WALLETS-NGN',
-    amount: '10.00',
-    side,
-    currency: 'NGN',
-  }));
-  const single = { account_code: 'SETTLEMENT-NGN', amount: '1000000.00', side: 'debit', currency: 'NGN' };
-  const transactionId = (await made(`${path}/transactions`, single)).data.transaction.transaction_id as string;
-  await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'] });
-  const deliveryId = (await made(`${path}/webhooks/test`, {})).delivery_id as string;
-  const { id: tenantId, owner } = tenant;
-  const keyId = (await cluster.rest('GET', `/v1/tenants/${tenantId}/api-keys`, { key: owner.token })).body.data.api_keys[0].id as string;
-  const posting = {
-    tenantId,
-    idempotencyKey: 'fuzz-1',
-    description: 'A deposit',
-    reference: 'R1',
-    entries,
-    metadata: '{"a":1}',
-    actor: 'fuzzer',
-    requestId: 'req-1',
-  };
-  const account = { tenantId, accountCode: 'FUZZ-1', name: 'Fuzz', actor: 'fuzzer', requestId: 'req-1', metadata: '{}' };
-  const owned = { userId: owner.id, tenantId };
-  const page = { limit: 50, cursor: '' };
-  const headers = [{ name: 'X-Api-Key', value: 'k' }];
-  // Of a tenant without real events.
-  const event = {
-    tenantId: newId('tenant'),
-    id: newId('evt'),
-    sequence: 1n,
-    createdMs: 1_790_000_000_000n,
-    actor: 'fuzzer',
-    requestId: 'r',
-  };
-  const hash = { hash: new Uint8Array(32), previousHash: new Uint8Array(32) };
-  const record = { id: newId('acc'), accountCode: 'A', name: 'A', type: 'asset', normalBalance: 'debit', status: 'active', metadata: '{}' };
-  const line = { accountId: record.id, accountCode: 'A', amount: '1.00', side: 'debit', currency: 'NGN', balanceAfter: '1.00' };
-  const changed = {
-    accountId: record.id,
-    accountCode: 'A',
-    currency: 'NGN',
-    previousBalance: '0.00',
-    balance: '1.00',
-    debits: '1.00',
-    credits: '0.00',
-  };
-  const posted = {
-    transactionId,
-    kind: 'double',
-    idempotencyKey: 'k',
-    fingerprint: hash.hash,
-    entries: [line],
-    metadata: '{}',
-    balances: [changed],
-  };
-  const events = [
-    { ...event, ...hash, type: 'account.created', data: { case: 'accountCreated', value: { account: record } } },
-    { ...event, ...hash, sequence: 2n, type: 'transaction.posted', data: { case: 'transactionPosted', value: posted } },
-  ];
-  const messages: Record<Service, Record<string, Record<string, unknown>>> = {
-    identity: {
-      register: { email: 'ada@example.com', password: 'correct horse', firstName: 'Ada', lastName: 'Obi' },
-      login: { email: owner.email, password: owner.password, clientAddress: '192.0.2.1' },
-      refresh: { refreshToken: 'x'.repeat(43) },
-      logout: { refreshToken: 'x'.repeat(43) },
-      getKeySet: {},
-      getUser: { userId: owner.id },
-      createTenant: { userId: owner.id, name: 'Ada', slug: 'ledger-of-ada', businessType: 'wallet', description: 'x' },
-      listTenants: { userId: owner.id, ...page },
-      createApiKey: { ...owned, name: 'k', scopes: ['accounts:read'], description: 'x', expiresMs: 4_000_000_000_000n },
-      listApiKeys: { ...owned, ...page },
-      revokeApiKey: { ...owned, keyId: newId('key') },
-      rotateApiKey: { ...owned, keyId, overlapSeconds: 3600 },
-      verifyApiKey: { key },
-      verifyTenantMember: owned,
-    },
-    ledger: {
-      postTransaction: { posting },
-      postTransactions: { postings: [posting, { ...posting, idempotencyKey: 'fuzz-2' }, { ...posting, tenantId: other.id }] },
-      reverseTransaction: { tenantId, transactionId, idempotencyKey: 'undo', description: 'x', actor: 'fuzzer', requestId: 'r' },
-      getTransaction: { tenantId, transactionId },
-      listTransactions: { tenantId, accountCode: 'SETTLEMENT-NGN', currency: 'NGN', startMs: 0n, endMs: 4_000_000_000_000n, ...page },
-      setUpChart: { tenantId: other.id, businessType: 'wallet', actor: 'fuzzer', requestId: 'r' },
-      getHierarchy: { tenantId, includeBalances: true, root: 'ASSETS', depth: 3 },
-      createAccount: { ...account, type: 'asset', normalBalance: 'debit', currency: 'NGN', parentCode: 'ASSETS', allowNegative: true },
-      createAccounts: {
-        ...account,
-        accounts: [{ accountCode: 'FUZZ', name: 'F', type: 'asset', parentCode: 'ASSETS' }],
-        onExisting: 'skip',
-      },
-      updateAccount: { ...account, accountCode: 'OPERATING-CASH', description: 'x', allowNegative: true, status: 'active', version: 1n },
-      getAccount: { tenantId, accountCode: 'SETTLEMENT-NGN' },
-      listAccounts: { tenantId, type: 'asset', status: 'active', parentCode: 'ASSETS', ...page },
-      getBalance: { tenantId, accountCode: 'SETTLEMENT-NGN', currency: 'NGN' },
-      listBalanceHistory: { tenantId, accountCode: 'SETTLEMENT-NGN', currency: 'NGN', startMs: 0n, endMs: 4_000_000_000_000n, ...page },
-      listEvents: { tenantId, afterSequence: 0n, limit: 10 },
-    },
-    notifier: {
-      ingest: { events },
-      pass: { stretches: [{ tenantId: newId('tenant'), after: 0n, through: 2n, createdMs: 1_700_000_000_000n }] },
-      configureWebhook: {
-        tenantId,
-        url: 'http://127.0.0.1:9/hook',
-        events: ['transaction.posted'],
-        secret: 'x'.repeat(16),
-        enabled: true,
-        headers,
-      },
-      checkUrl: { url: 'http://127.0.0.1:9/hook' },
-      getWebhook: { tenantId },
-      updateWebhook: {
-        tenantId,
-        url: 'http://127.0.0.1:9/',
-        events: ['balance.updated'],
-        changeEvents: true,
-        enabled: true,
-        secret: 'y'.repeat(16),
-        headers,
-        changeHeaders: true,
-      },
-      deleteWebhook: { tenantId: other.id },
-      rotateSecret: { tenantId, overlapSeconds: 60 },
-      listDeliveries: {
-        tenantId,
-        eventType: 'test.webhook',
-        status: 'failed',
-        startMs: 0n,
-        endMs: 4_000_000_000_000n,
-        limit: 10,
-        offset: 0,
-      },
-      getDelivery: { tenantId, deliveryId },
-      retryDelivery: { tenantId, deliveryId },
-      retryDeliveries: { tenantId, eventType: 'test.webhook', startMs: 0n, endMs: 4_000_000_000_000n },
-      testWebhook: { tenantId, eventType: 'test.webhook' },
-    },
-  };
-  return Object.entries(services).flatMap(([name, { method, methods }]) => {
-    const inits = messages[name as Service];
-    // What streams shares its code with a method that does not.
-    const missing = methods.find(({ localName, methodKind }) => methodKind === 'unary' && !inits[localName]);
-    if (missing) throw new Error(`${missing.toString()} has no message here`);
-    return Object.entries(inits).map(([each, init]) => ({ service: name as Service, method: method[each]!, init }));
+  return Object.entries(services).flatMap(([service, { methods }]) =>
+    // What streams is as GetHierarchy, which does not.
+    methods
+      .filter(({ methodKind }) => methodKind === 'unary')
+      .map((method) => ({
+        ...{ service: service as Service, method },
+        init: initOf(method.input, { ...values, ...own[method.localName] }, 0),
+      })),
+  );
+}
+
+function initOf(schema: DescMessage, values: Values, place: number): Record<string, unknown> {
+  const fields = schema.members.flatMap((member): [string, unknown][] => {
+    if (member.kind === 'field') return [[member.localName, valueOf(member, values, place)]];
+    const chosen = member.fields[place % member.fields.length]!;
+    return [[member.localName, { case: chosen.localName, value: valueOf(chosen, values, place) }]];
   });
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
+}
+
+/** Undefined: the field stays unset. */
+function valueOf(field: DescField, values: Values, place: number): unknown {
+  if (field.fieldKind === 'message') return initOf(field.message, values, place);
+  if (field.fieldKind === 'list' && field.listKind === 'message') return [0, 1].map((each) => initOf(field.message, values, each));
+  const known = values[field.localName];
+  return known?.[Math.min(place, known.length - 1)];
 }

@@ -4,7 +4,7 @@ import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Service } from '../../deploy/local/plan.ts';
 import { startCluster, type Cluster } from '../cluster.ts';
-import { makeMessages, pathOf, type ValidMessage } from './grpc-messages.ts';
+import { makeMessages, pathOf, type MethodMessage } from './grpc-messages.ts';
 import { mutateFields } from './grpc-mutation.ts';
 import { ledgerFaults } from './ledger-check.ts';
 import { judge } from './load-state.ts';
@@ -57,7 +57,7 @@ export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
   }
 }
 
-function mutated({ method: { input }, init }: ValidMessage, known: string[], seed: number, number: number): Uint8Array {
+function mutated({ method: { input }, init }: MethodMessage, known: string[], seed: number, number: number): Uint8Array {
   const random = seededRandom(seed, number);
   const message: Message = create(input, structuredClone(init) as never);
   if (random.happens(0.8)) mutateFields(random, input, message, known);
@@ -82,7 +82,7 @@ function call(client: Client, path: string, bytes: Uint8Array, token: string | u
   });
 }
 
-function faultsOf({ method }: ValidMessage, { code, details, answer }: Ended, isAuthorized: boolean): string[] {
+function faultsOf({ method }: MethodMessage, { code, details, answer }: Ended, isAuthorized: boolean): string[] {
   // A posting may ask for a deadline of a millisecond.
   const isLate = details.startsWith('the posting waited too long');
   if (forbidden.has(code) && !isLate) return [`${status[code]} ${details}`];

@@ -8,8 +8,6 @@ import { UsageError, type Prove, type Task } from './task.ts';
 const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
   faults: () => import('./faults/faults.ts'),
   grpc: () => import('./grpc.ts'),
-  histories: () => import('./histories.ts'),
-  idle: () => import('./idle.ts'),
   model: () => import('./model/model.ts'),
   neighbour: () => import('./neighbour.ts'),
   rest: () => import('./rest.ts'),

@@ -3,7 +3,8 @@ import { spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startCluster, type Cluster, type Tenant } from '../cluster.ts';
+import { startCluster, type Cluster } from '../cluster.ts';
+import { newTenantRecords, type TenantRecords } from '../tenant-records.ts';
 import { ledgerFaults } from './ledger-check.ts';
 import { judge } from './load-state.ts';
 import { UsageError, type Task } from './task.ts';
@@ -18,10 +19,11 @@ export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
   const cluster = await startCluster({ environment: { notifier: { ...quota, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } } });
   const directory = mkdtempSync(join(tmpdir(), 'ledger-rest-'));
   try {
-    const known = await makeRecords(cluster);
+    const known = await newTenantRecords(cluster);
+    const other = await newTenantRecords(cluster, { person: known.tenant.owner });
     const task = { seed, seconds: minutes * 60 };
     const runs = await Promise.all([
-      schemathesis(join(directory, 'inside'), cluster, { ...task, settings: settingsOf(known) }),
+      schemathesis(join(directory, 'inside'), cluster, { ...task, settings: settingsOf(known, other) }),
       schemathesis(join(directory, 'outside'), cluster, { ...task, settings: 'auth.auto-signup = false' }),
     ]);
     for (const { summary } of runs) say(summary);
@@ -34,49 +36,16 @@ export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
   }
 }
 
-interface Known {
-  token: string;
-  key: string;
-  /** The key's tenant. */
-  tenant: Tenant;
-  /** Keys of this tenant are made and revoked; the first tenant's key must stay valid. */
-  other: Tenant;
-  transaction: string;
-  apiKey: string;
-  delivery: string;
-}
-
-async function makeRecords(cluster: Cluster): Promise<Known> {
-  const tenant = await cluster.tenant();
-  const other = await cluster.tenant({ person: tenant.owner });
-  const key = await cluster.apiKey(tenant);
-  const path = `/v1/tenants/${tenant.slug}`;
-  const made = async (where: string, body: unknown, by = key) => {
-    const answer = await cluster.rest('POST', where, { key: by, body });
-    if (answer.status >= 300 && answer.status !== 502) throw new Error(`${where}: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body;
-  };
-  await made(`${path}/accounts/setup`, { business_type: 'wallet' });
-  const posting = { account_code: 'SETTLEMENT-NGN', amount: '1000000.00', side: 'debit', currency: 'NGN' };
-  const { transaction } = (await made(`${path}/transactions`, posting)).data;
-  await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'] });
-  const { delivery_id: delivery } = await made(`${path}/webhooks/test`, {});
-  const { api_key: apiKey } = (await made(`/v1/tenants/${other.id}/api-keys`, { name: 'x', scopes: ['reports:read'] }, tenant.owner.token))
-    .data;
-  return { token: tenant.owner.token, key, tenant, other, transaction: transaction.transaction_id, apiKey: apiKey.id, delivery };
-}
-
 /** Credentials, and records that paths name half of the time. */
-function settingsOf({ token, key, tenant, other, transaction, apiKey, delivery }: Known): string {
-  const known = { transaction_id: transaction, key_id: apiKey, delivery_id: delivery, account_code: 'SETTLEMENT-NGN' };
+function settingsOf({ tenant, key, ids }: TenantRecords, other: TenantRecords): string {
+  const known = { ...ids, key_id: other.ids.key_id };
   return [
-    ...[
-      ['slug', tenant.slug],
-      ['tenant_id', other.id],
-    ].map(([name, value]) => `parameters."path.${name}" = "${value}"`),
+    `parameters."path.slug" = "${tenant.slug}"`,
+    // Keys of this tenant are made and revoked; the first tenant's key must stay valid.
+    `parameters."path.tenant_id" = "${other.tenant.id}"`,
     ...Object.keys(known).map((name) => `parameters."path.${name}" = { dictionary = "${name}", probability = 0.5 }`),
     ...Object.entries(known).map(([name, value]) => `dictionaries.${name} = { values = ["${value}"] }`),
-    `auth.openapi.userToken.bearer = "${token}"`,
+    `auth.openapi.userToken.bearer = "${tenant.owner.token}"`,
     `auth.openapi.apiKey.bearer = "${key}"`,
   ].join('\n');
 }
@@ -107,29 +76,9 @@ async function schemathesis(
   );
   // With two workers, Python 3.11's parser fails now and then ("recursion depth mismatch").
   const args = [
-    ...[
-      '--config-file',
-      config,
-      'run',
-      `${cluster.url}/openapi.json`,
-      '--seed',
-      String(task.seed),
-      '--max-time',
-      String(Math.ceil(task.seconds)),
-    ],
-    ...[
-      '--checks',
-      checks.join(),
-      '--workers',
-      '1',
-      '--continue-on-failure',
-      '--generation-database',
-      'none',
-      '--no-color',
-      '--warnings',
-      'off',
-    ],
-    ...['--request-timeout', '20', '--output-sanitize', 'false', '--suppress-health-check', 'all', '--max-redirects', '0'],
+    ...`--config-file ${config} run ${cluster.url}/openapi.json --seed ${task.seed} --max-time ${Math.ceil(task.seconds)}`.split(' '),
+    ...`--checks ${checks.join()} --workers 1 --continue-on-failure --generation-database none --no-color --warnings off`.split(' '),
+    ...'--request-timeout 20 --output-sanitize false --suppress-health-check all --max-redirects 0'.split(' '),
   ];
   const child = spawn('schemathesis', args, { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';

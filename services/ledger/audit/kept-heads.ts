@@ -3,26 +3,27 @@ import type pg from 'pg';
 import { toId, toUuid } from '../../platform/ids.ts';
 import type { LogRow } from '../log.ts';
 import type { Findings } from './findings.ts';
-import { inTenantTransaction, snapshot, tenantsOf } from './operator.ts';
+import { auditTenants, snapshot } from './operator.ts';
 
 /** Kept hashes (hex), by tenant (UUID) and sequence. */
 export type KeptHeads = Map<string, Map<bigint, string>>;
 
-/** Prints `<tenant's id> <sequence> <hash>` of the last event of each tenant's log, or of one tenant's (UUID). */
+/** Prints `<tenant's id> <sequence> <hash>` of the last event of each tenant's log, or of one tenant's (UUID). Returns how many can't be read. */
 export async function printHeads(
   client: pg.Client,
-  { only, findings }: { only: string | undefined; findings: Findings },
+  only: string | undefined,
   print: (line: string) => void,
-): Promise<void> {
-  for await (const tenant of tenantsOf(client, only)) {
-    await inTenantTransaction(client, tenant, snapshot, findings, async () => {
-      const { rows } = await client.query<{ sequence: string; hash: string }>(
-        `select sequence::text, encode(hash, 'hex') as hash from log where tenant_id = $1 order by log.sequence desc limit 1`,
-        [tenant],
-      );
-      for (const { sequence, hash } of rows) print(`${toId('tenant', tenant)} ${sequence} ${hash}`);
-    });
-  }
+  report: (line: string) => void,
+): Promise<number> {
+  const { findings } = await auditTenants(client, { only, begin: snapshot }, report, async (tenant) => {
+    const { rows } = await client.query<{ sequence: string; hash: string }>(
+      `select sequence::text, encode(hash, 'hex') as hash from log where tenant_id = $1 order by log.sequence desc limit 1`,
+      [tenant],
+    );
+    for (const { sequence, hash } of rows) print(`${toId('tenant', tenant)} ${sequence} ${hash}`);
+    return [];
+  });
+  return findings;
 }
 
 /**

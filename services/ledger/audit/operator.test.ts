@@ -1,34 +1,26 @@
 // What `verify` and `rebuild --check` check besides the projections.
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import pg from 'pg';
 import { withClient } from '../../../deploy/local/databases.ts';
 import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { entries, newTenant, startLedger, type RunningLedger } from '../../../test/ledger.ts';
-import { bareEnvironment, currentRun } from '../../../test/run.ts';
+import { openAudit, runCommand as run, type Audit } from '../../../test/audit.ts';
+import { entries, newTenant } from '../../../test/ledger.ts';
+import { currentRun } from '../../../test/run.ts';
 import { chainHash, type LogRow } from '../log.ts';
 import { logChunks, openOperator } from './operator.ts';
 import { rebuild } from './rebuild.ts';
 import { verify } from './verify.ts';
 
-let ledger: RunningLedger;
-let owner: pg.Client;
-let operator: pg.Client;
+let audit: Audit;
+let ledger: Audit['ledger'];
 
 beforeAll(async () => {
-  ledger = await startLedger();
-  owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
-  await owner.connect();
-  operator = await openOperator(ledger.database.ownerUrl);
+  audit = await openAudit();
+  ({ ledger } = audit);
 });
 
-afterAll(async () => {
-  await operator.end();
-  await owner.end();
-  await ledger.end();
-});
+afterAll(() => audit.end());
 
 /** A tenant with a log of three events. */
 async function live(): Promise<ReturnType<typeof newTenant>> {
@@ -41,36 +33,31 @@ async function live(): Promise<ReturnType<typeof newTenant>> {
 
 /** Runs statements on one tenant's rows, `$1`. */
 async function change(tenant: string, ...statements: string[]): Promise<void> {
-  await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
-  for (const statement of statements) await owner.query(statement, [tenant]);
+  await audit.owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
+  for (const statement of statements) await audit.owner.query(statement, [tenant]);
 }
 
 /** The findings of `verify` and `rebuild --check`. */
 async function findingsOf(only?: string): Promise<{ verified: string[]; checked: string[] }> {
-  const [verified, checked]: [string[], string[]] = [[], []];
-  await verify(operator, { only }, (line) => verified.push(line));
-  await rebuild(operator, { tenant: only, check: true }, (line) => checked.push(line));
-  return { verified, checked };
+  return { verified: await audit.verified(only), checked: await audit.checked(only) };
 }
 
 /** Replaces a tenant's last event by another posting, with a valid chain. */
 async function forge({ tenant }: { tenant: string }, forged: (message: TransactionPosted) => void): Promise<void> {
   const rows: LogRow[] = [];
-  for await (const chunk of logChunks(operator, tenant)) rows.push(...chunk);
+  for await (const chunk of logChunks(audit.operator, tenant)) rows.push(...chunk);
   const posted = rows.at(-1)!;
   const message = fromBinary(TransactionPostedSchema, posted.payload);
   forged(message);
   const payload = toBinary(TransactionPostedSchema, message);
   const hash = chainHash(rows.at(-2)!.hash, { ...posted, payload });
   await change(tenant, `select $1::uuid`);
-  await owner.query('update log set payload = $2, hash = $3 where tenant_id = $1 and sequence = $4', [tenant, payload, hash, rows.length]);
-}
-
-function run(url: string, ...args: string[]) {
-  return spawnSync(process.execPath, ['services/ledger/cli.ts', ...args], {
-    env: { ...bareEnvironment, MIGRATION_DATABASE_URL: url },
-    encoding: 'utf8',
-  });
+  await audit.owner.query('update log set payload = $2, hash = $3 where tenant_id = $1 and sequence = $4', [
+    tenant,
+    payload,
+    hash,
+    rows.length,
+  ]);
 }
 
 const everything = ['log', 'balances', 'entries', 'transactions', 'accounts', 'heads'].map(
@@ -78,44 +65,37 @@ const everything = ['log', 'balances', 'entries', 'transactions', 'accounts', 'h
 );
 
 describe('the published offset', () => {
-  test('is at or below the head of each tenant', async () => {
-    const { tenant, tenantId } = await live();
-    expect(await findingsOf(tenant)).toEqual({ verified: [], checked: [] });
-    await change(tenant, 'update relay_marks set sequence = 3 where tenant_id = $1');
-    expect(await findingsOf(tenant)).toEqual({ verified: [], checked: [] });
-    await change(tenant, 'update relay_marks set sequence = 4 where tenant_id = $1');
-    const beyond = `${tenantId}: relay_marks is at 4, beyond the head at 3: what comes between would not be published`;
-    expect(await findingsOf(tenant)).toEqual({ verified: [beyond], checked: [beyond] });
-  });
+  const setTo = (sequence: number, openUntil = 'open_until') =>
+    `update relay_marks set sequence = ${sequence}, open_until = ${openUntil} where tenant_id = $1`;
+  const missing = 'delete from relay_marks where tenant_id = $1';
 
-  test('exists for each tenant with a head', async () => {
+  test.each<[string, string[], string[]]>([
+    ['the start is right', [], []],
+    ['the head is right', [setTo(3)], []],
+    ['the head is right when it is closed', [setTo(3, 'null')], []],
+    ['beyond the head is wrong', [setTo(4)], ['relay_marks is at 4, beyond the head at 3: what comes between would not be published']],
+    ['nowhere is wrong', [missing], ['relay_marks is missing: nothing looks for events that are not published']],
+    [
+      'before the head is wrong when it is closed',
+      [missing, 'insert into relay_marks (tenant_id, sequence) values ($1, 2)'],
+      ['relay_marks is closed at 2, before the head at 3: nothing looks for what comes between until a ledger starts'],
+    ],
+  ])('at %s', async (_, statements, findings) => {
     const { tenant, tenantId } = await live();
-    await change(tenant, 'delete from relay_marks where tenant_id = $1');
-    const missing = `${tenantId}: relay_marks is missing: nothing looks for events that are not published`;
-    expect(await findingsOf(tenant)).toEqual({ verified: [missing], checked: [missing] });
-  });
-
-  test('is open while there are events to publish', async () => {
-    const { tenant, tenantId } = await live();
-    await change(tenant, 'update relay_marks set sequence = 3, open_until = null where tenant_id = $1');
-    expect(await findingsOf(tenant)).toEqual({ verified: [], checked: [] });
-    await change(tenant, 'delete from relay_marks where tenant_id = $1', 'insert into relay_marks (tenant_id, sequence) values ($1, 2)');
-    const closed = `${tenantId}: relay_marks is closed at 2, before the head at 3: nothing looks for what comes between until a ledger starts`;
-    expect(await findingsOf(tenant)).toEqual({ verified: [closed], checked: [closed] });
+    await change(tenant, ...statements);
+    const lines = findings.map((finding) => `${tenantId}: ${finding}`);
+    expect(await findingsOf(tenant)).toEqual({ verified: lines, checked: lines });
+    await change(tenant, missing, ...everything);
   });
 
   test('restarts at 0 when rebuild restores a missing one', async () => {
     const { tenant, tenantId } = await live();
-    const rebuilt = async () => {
-      const lines: string[] = [];
-      await rebuild(operator, { tenant, check: false }, (line) => lines.push(line));
-      return lines;
-    };
+    const rebuilt = () => audit.rebuilt(tenant);
     await change(tenant, 'update relay_marks set sequence = 4 where tenant_id = $1');
     expect(await rebuilt()).toEqual([`${tenantId}: the log ends at 3, but 4 was handed out, posted or published`]);
     await change(tenant, 'delete from relay_marks where tenant_id = $1');
     expect(await rebuilt()).toEqual([`${tenantId}: repaired: relay_marks is missing: all events are published again`]);
-    const { rows } = await owner.query<{ sequence: bigint; minutes: number }>(
+    const { rows } = await audit.owner.query<{ sequence: bigint; minutes: number }>(
       `select sequence, extract(epoch from open_until - clock_timestamp())::float8 / 60 as minutes from relay_marks where tenant_id = $1`,
       [tenant],
     );
@@ -124,7 +104,7 @@ describe('the published offset', () => {
     // An existing one is not changed.
     await change(tenant, 'update relay_marks set sequence = 2 where tenant_id = $1');
     expect(await rebuilt()).toEqual([]);
-    expect((await owner.query('select sequence from relay_marks where tenant_id = $1', [tenant])).rows).toEqual([{ sequence: 2n }]);
+    expect((await audit.owner.query('select sequence from relay_marks where tenant_id = $1', [tenant])).rows).toEqual([{ sequence: 2n }]);
   });
 
   test('is enough to find a tenant of which nothing else is left', async () => {
@@ -134,17 +114,17 @@ describe('the published offset', () => {
     const { verified, checked } = await findingsOf();
     expect(verified).toEqual(expect.arrayContaining(lines));
     expect(checked).toEqual(expect.arrayContaining(lines));
-    const rebuilt: string[] = [];
-    await rebuild(operator, { tenant: undefined, check: false }, (line) => rebuilt.push(line));
-    expect(rebuilt).toContain(`${tenantId}: has no log`);
+    expect(await audit.rebuilt()).toContain(`${tenantId}: has no log`);
   });
 });
 
 describe('a log with a value that no table can contain', () => {
-  test.each<[string, (message: TransactionPosted) => void, RegExp[]]>([
+  const forged = (edit: (message: TransactionPosted) => void) => (one: { tenant: string }) => forge(one, edit);
+
+  test.each<[string, (one: { tenant: string }) => Promise<void>, RegExp[]]>([
     [
       'an unknown currency',
-      ({ entries, balances }) => [...entries, ...balances].forEach((each) => (each.currency = 'XAU')),
+      forged(({ entries, balances }) => [...entries, ...balances].forEach((each) => (each.currency = 'XAU'))),
       [
         /entries \(account_id \S+, currency XAU, sequence 3, position 0\) is missing/,
         /balances \(account_id \S+, currency XAU\) is missing/,
@@ -152,18 +132,23 @@ describe('a log with a value that no table can contain', () => {
     ],
     [
       'a negative amount',
-      ({ entries }) => (entries[0]!.amount = '-1.00'),
+      forged(({ entries }) => (entries[0]!.amount = '-1.00')),
       [/event 3 has an entry that is not greater than zero/, /entries \(.* position 0\): amount is "1.00", by the log "-1.00"/],
     ],
     [
       'an amount beyond a bigint',
-      ({ entries }) => (entries[0]!.amount = `${'9'.repeat(20)}.00`),
+      forged(({ entries }) => (entries[0]!.amount = `${'9'.repeat(20)}.00`)),
       [/can't hold .*out of range for type bigint/],
     ],
-    ['a NUL in a text', (message) => (message.reference = 'a\0'), [/can't hold .*unsupported Unicode escape/]],
-  ])('%s is reported for its tenant, and the others are checked', async (_what, forged, expected) => {
+    ['a NUL in a text', forged((message) => (message.reference = 'a\0')), [/can't hold .*unsupported Unicode escape/]],
+    [
+      'a time outside the calendar',
+      ({ tenant }) => change(tenant, `update log set created_at = 'infinity' where tenant_id = $1 and sequence = 3`),
+      [/the tables can't hold what the log says: Infinity ms after 1970 is no time/],
+    ],
+  ])('%s is reported for its tenant, and the others are checked', async (_what, damage, expected) => {
     const [one, other] = [await live(), await live()];
-    await forge(one, forged);
+    await damage(one);
     await change(other.tenant, `update accounts set name = 'x' where tenant_id = $1 and code = 'a'`);
     const { verified, checked } = await findingsOf();
     for (const lines of [verified, checked]) {
@@ -171,23 +156,12 @@ describe('a log with a value that no table can contain', () => {
       for (const line of expected) expect(own).toMatch(line);
       expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
     }
-    const rebuilt: string[] = [];
-    await rebuild(operator, { tenant: one.tenant, check: false }, (line) => rebuilt.push(line));
-    expect(rebuilt.join()).toMatch(/^tenant_.*(can't hold|has an entry|event 3)/);
-    expect(rebuilt.join()).not.toContain('repaired');
+    const rebuilt = (await audit.rebuilt(one.tenant)).join();
+    expect(rebuilt).toMatch(/^tenant_.*(can't hold|has an entry|event 3)/);
+    expect(rebuilt).not.toContain('repaired');
     expect(run(ledger.database.ownerUrl, 'verify').status).toBe(1);
     for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
   });
-});
-
-test('an event outside the calendar is reported, and the other tenants are checked', async () => {
-  const [one, other] = [await live(), await live()];
-  await change(one.tenant, `update log set created_at = 'infinity' where tenant_id = $1 and sequence = 3`);
-  await change(other.tenant, `update accounts set name = 'x' where tenant_id = $1 and code = 'a'`);
-  for (const lines of Object.values(await findingsOf())) {
-    expect(lines).toContain(`${one.tenantId}: the tables can't hold what the log says: Infinity ms after 1970 is no time`);
-    expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^${other.tenantId}: accounts .* name is "x"`)));
-  }
 });
 
 test('a missing head is not restored from a faulty log', async () => {
@@ -195,11 +169,10 @@ test('a missing head is not restored from a faulty log', async () => {
   await change(tenant, 'delete from relay_marks where tenant_id = $1', 'delete from log where tenant_id = $1 and sequence = 1');
   await change(tenant, 'delete from balances where tenant_id = $1', 'delete from accounts where tenant_id = $1');
   await change(tenant, 'delete from heads where tenant_id = $1');
-  const lines: string[] = [];
-  const { repaired } = await rebuild(operator, { tenant, check: false }, (line) => lines.push(line));
+  const lines = await audit.rebuilt(tenant);
   expect(lines[0]).toBe(`${tenantId}: event 2 follows event 0`);
-  expect(repaired).toBe(0);
-  expect((await owner.query('select sequence from heads where tenant_id = $1', [tenant])).rows).toEqual([]);
+  expect(lines.join()).not.toContain('repaired');
+  expect((await audit.owner.query('select sequence from heads where tenant_id = $1', [tenant])).rows).toEqual([]);
   await change(tenant, ...everything);
 });
 
@@ -258,18 +231,18 @@ describe('a role that row-level security binds', () => {
 
   test('may be an owner whose policy is missing, but not the administrator', async () => {
     await (await openOperator(ledger.database.adminUrl)).end();
-    await owner.query('alter policy operator on log rename to other');
+    await audit.owner.query('alter policy operator on log rename to other');
     await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(
       "does not see every tenant's log: the policy operator, which lets a role, is missing",
     );
-    await owner.query('alter policy other on log rename to operator');
+    await audit.owner.query('alter policy other on log rename to operator');
     // As after a restore with another owner.
     const [own, other] = [ledger.database.ownerUrl, ledger.database.serviceUrl].map((url) => new URL(url).username) as [string, string];
-    await owner.query(`alter policy operator on log to "${other}"`);
+    await audit.owner.query(`alter policy operator on log to "${other}"`);
     await expect(openOperator(ledger.database.ownerUrl)).rejects.toThrow(
       `every tenant's log: give ${other}, the role of the policy operator`,
     );
-    await owner.query(`alter policy operator on log to "${own}"`);
+    await audit.owner.query(`alter policy operator on log to "${own}"`);
     await (await openOperator(ledger.database.ownerUrl)).end();
   });
 });
@@ -323,7 +296,7 @@ test('kept heads reveal a log without its end, a log made anew and a missing ten
   );
   await change(one.tenant, 'update relay_marks set sequence = 3 where tenant_id = $1');
   await forge(other, (message) => (message.description = 'forged'));
-  for (const { tenant } of [one, other]) await rebuild(operator, { tenant, check: false }, () => undefined);
+  for (const { tenant } of [one, other]) await audit.rebuilt(tenant);
   await change(gone.tenant, ...everything, 'delete from relay_marks where tenant_id = $1');
   expect(reported()).toEqual([]);
   expect(reported('--heads', file).sort()).toEqual(
@@ -354,12 +327,12 @@ test('kept heads reveal a log without its end, a log made anew and a missing ten
 });
 
 test('a table that has lost its primary key is reported by name', async () => {
-  const { rows } = await owner.query<{ key: string }>(
+  const { rows } = await audit.owner.query<{ key: string }>(
     `select pg_get_constraintdef(oid) as key from pg_constraint where conname = 'entries_pkey'`,
   );
-  await owner.query('alter table entries drop constraint entries_pkey');
+  await audit.owner.query('alter table entries drop constraint entries_pkey');
   const refused = [['verify'], ['rebuild', '--check']].map((args) => run(ledger.database.ownerUrl, ...args));
-  await owner.query(`alter table entries add constraint entries_pkey ${rows[0]!.key}`);
+  await audit.owner.query(`alter table entries add constraint entries_pkey ${rows[0]!.key}`);
   const stderr = 'entries: no table of tenants with a primary key: restore the schema\n';
   for (const each of refused) expect(each).toMatchObject({ status: 1, stdout: '', stderr });
 });

@@ -1,11 +1,12 @@
 // Shared by the operator's commands: the owner's connection, the tenants and their logs in chunks.
 import pg from 'pg';
+import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
 import { connectionOptions } from '../../platform/postgres.ts';
 import { checkConnection } from '../../platform/postgres-start.ts';
 import { BadSetting } from '../../platform/settings.ts';
 import type { LogRow } from '../log.ts';
-import type { Findings } from './findings.ts';
+import { Findings } from './findings.ts';
 import { tenantTables } from './projections.ts';
 import { InvalidTime } from './replay.ts';
 
@@ -67,12 +68,43 @@ async function checkSeesAllTenants(client: pg.Client): Promise<void> {
   throw new BadSetting(variable, `is of the role ${role}, which does not see every tenant's ${tables}: ${advice}`);
 }
 
-/** Every tenant with a row in any table (UUIDs, ascending), or only the given one. */
-export async function* tenantsOf(client: pg.Client, only: string | undefined): AsyncIterable<string> {
-  if (only !== undefined) {
-    yield only;
-    return;
+/** What was done to each tenant, and how many findings there were. */
+export interface Audited {
+  tenants: number;
+  findings: number;
+  /** Tenants of which something was repaired; what, was reported. */
+  repaired: number;
+}
+
+/**
+ * Works on every tenant, or on one (UUID), in a transaction each, which sees its rows alone and changes nothing if there is a finding. `work` returns
+ * what it repaired, which is reported after the commit. A value that PostgreSQL rejects, or an invalid time, is a finding. Throws any other error.
+ */
+export async function auditTenants(
+  client: pg.Client,
+  { only, begin }: { only: string | undefined; begin: string },
+  report: (line: string) => void,
+  work: (tenant: string, findings: Findings) => Promise<string[]>,
+): Promise<Audited> {
+  const audited: Audited = { tenants: 0, findings: 0, repaired: 0 };
+  for await (const tenant of only === undefined ? tenantsOf(client) : [only]) {
+    const reportOf = (line: string) => report(`${toId('tenant', tenant)}: ${line}`);
+    const findings = new Findings(reportOf);
+    let repairs: string[] = [];
+    await inTenantTransaction(client, tenant, begin, findings, async () => {
+      repairs = await work(tenant, findings);
+    });
+    audited.tenants += 1;
+    audited.findings += findings.count;
+    if (findings.count > 0 || repairs.length === 0) continue;
+    audited.repaired += 1;
+    for (const line of repairs) reportOf(`repaired: ${line}`);
   }
+  return audited;
+}
+
+/** Every tenant with a row in any table (UUIDs, ascending). */
+async function* tenantsOf(client: pg.Client): AsyncIterable<string> {
   // One step at a time along each primary key, all of which begin with the tenant.
   let last = '00000000-0000-0000-0000-000000000000';
   for (let operator = '>='; ; operator = '>') {
@@ -125,11 +157,7 @@ export async function checkPublishedOffset(client: pg.Client, tenant: string, fi
 /** Begins a transaction that reads one snapshot and writes nothing but temporary tables. */
 export const snapshot = 'begin isolation level repeatable read read only';
 
-/**
- * Works in a transaction that sees one tenant's rows; changes nothing if there is a finding. A value that PostgreSQL rejects, or an invalid
- * time, ends the work and is a finding. Throws any other error.
- */
-export async function inTenantTransaction(
+async function inTenantTransaction(
   client: pg.Client,
   tenant: string,
   begin: string,

@@ -1,5 +1,6 @@
 // The tables that are derived from the log, as the database's catalog describes them.
 import type pg from 'pg';
+import { StartFailure } from '../../platform/lifetime.ts';
 
 /** A table that is derived from the log. */
 export interface Projection {
@@ -21,10 +22,7 @@ export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
 
-/** The schema is not what the migrations made. */
-export class SchemaDamaged extends Error {}
-
-/** Every projection, from the catalog. Throws {@link SchemaDamaged}, also if there is a table of tenants that is no projection. */
+/** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
   const { rows } = await client.query<Projection>(
     `select c.relname as name, columns, plain, definitions,
@@ -40,8 +38,8 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );
   const unknown = rows.filter((table) => !tenantTables.includes(table.name)).map(({ name }) => name);
-  if (unknown.length > 0) throw new SchemaDamaged(`nothing derives ${unknown.join(', ')} from the log`);
+  if (unknown.length > 0) throw new StartFailure(`nothing derives ${unknown.join(', ')} from the log`);
   const damaged = tenantTables.filter((name) => !rows.some((table) => table.name === name && table.key.length > 0));
-  if (damaged.length > 0) throw new SchemaDamaged(`${damaged.join(', ')}: no table of tenants with a primary key: restore the schema`);
+  if (damaged.length > 0) throw new StartFailure(`${damaged.join(', ')}: no table of tenants with a primary key: restore the schema`);
   return projectionNames.flatMap((name) => rows.filter((table) => table.name === name));
 }

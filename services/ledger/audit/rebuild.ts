@@ -1,20 +1,14 @@
 // Rebuild: replays each log into scratch tables, and compares them with the projections or replaces those that differ.
 import type pg from 'pg';
-import { toId } from '../../platform/ids.ts';
 import { activeUntil } from '../outbox/active-cursors.ts';
 import { Findings, describeDifference, differenceColumns, type Difference } from './findings.ts';
-import { checkPublishedOffset, inTenantTransaction, logChunks, snapshot, tenantsOf } from './operator.ts';
+import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
 import { projections, type Projection } from './projections.ts';
 import { Replay, type Row } from './replay.ts';
 
-/** What a rebuild has done. */
-export interface Rebuilt {
-  tenants: number;
+/** What a rebuild has done; findings are differences that are left, and faults of the log. */
+export interface Rebuilt extends Audited {
   events: number;
-  /** Differences that are left, and faults of the log; each was reported. */
-  findings: number;
-  /** Tenants of which something was repaired; what, was reported. */
-  repaired: number;
 }
 
 /**
@@ -27,28 +21,19 @@ export interface Rebuilt {
  */
 export async function rebuild(
   client: pg.Client,
-  options: { tenant: string | undefined; check: boolean },
+  { tenant: only, check }: { tenant: string | undefined; check: boolean },
   report: (line: string) => void,
 ): Promise<Rebuilt> {
   const tables = await projections(client);
   await createScratchTables(client, tables);
-  const rebuilt: Rebuilt = { tenants: 0, events: 0, findings: 0, repaired: 0 };
-  for await (const tenant of tenantsOf(client, options.tenant)) {
-    const reportOf = (line: string) => report(`${toId('tenant', tenant)}: ${line}`);
-    const findings = new Findings(reportOf);
-    const repairLines: string[] = [];
-    const repairs = new Findings((line) => repairLines.push(line));
-    await client.query(`truncate ${tables.map(({ name }) => `replayed_${name}`).join(', ')}`);
+  let events = 0;
+  const audited = await auditTenants(client, { only, begin: check ? snapshot : 'begin' }, report, async (tenant, findings) => {
     const one = { client, tenant, tables, findings };
-    await inTenantTransaction(client, tenant, options.check ? snapshot : 'begin', findings, async () => {
-      rebuilt.events += options.check ? await checkTenant(one) : await repairTenant(one, repairs);
-    });
-    if (findings.count === 0) for (const line of repairLines) reportOf(`repaired: ${line}`);
-    rebuilt.tenants += 1;
-    rebuilt.findings += findings.count;
-    if (findings.count === 0 && repairs.count > 0) rebuilt.repaired += 1;
-  }
-  return rebuilt;
+    const repairs: string[] = [];
+    events += check ? await checkTenant(one) : await repairTenant(one, new Findings((line) => repairs.push(line)));
+    return repairs;
+  });
+  return { ...audited, events };
 }
 
 interface TenantRebuild {
@@ -80,7 +65,9 @@ async function repairTenant(one: TenantRebuild, repairs: Findings): Promise<numb
 // Without the projections' constraints, so that they can contain whatever a log says.
 async function createScratchTables(client: pg.Client, tables: Projection[]): Promise<void> {
   for (const { name, plain } of tables) {
-    await client.query(`create temp table if not exists replayed_${name} as select ${plain.join(', ')} from public.${name} with no data`);
+    await client.query(
+      `create temp table if not exists replayed_${name} on commit delete rows as select ${plain.join(', ')} from public.${name} with no data`,
+    );
   }
 }
 

@@ -69,21 +69,9 @@ test('a posting in another currency than the account’s is found', () => {
   expect(findings([event(inPounds)])).toEqual([]);
 });
 
-test('an account that may not be negative is found negative', () => {
-  const message = posting(
-    ['b debit 5.00 NGN -5.00', 'a credit 5.00 NGN -5.00'],
-    ['b NGN 0.00 -5.00 5.00 0.00 1', 'a NGN 0.00 -5.00 0.00 5.00 1'],
-  );
-  expect(findings([event(message)])).toEqual(['event 6 leaves b below zero in NGN']);
-});
-
-test('an account created twice, or a change of a constant field, is found', () => {
-  expect(findings([createdEvent(a, null, by)])).toEqual(['event 6 makes account a again']);
+test('a change without its version or its name, or that closes an account with a balance, is found', () => {
   const next = (more: Partial<AccountRecord>) => account('a', { id: a.id, version: 2n, ...more });
   expect(findings([updatedEvent(next({ name: 'A' }), ['name'], by)])).toEqual([]);
-  expect(findings([updatedEvent(next({ currency: 'NGN' }), ['currency'], by)])).toEqual([
-    'event 6 changes what can’t change of an account',
-  ]);
   expect(findings([updatedEvent(next({ name: 'A', version: 3n }), ['name'], by)])).toEqual([
     'event 6 has another version or time than its change',
   ]);
@@ -91,7 +79,6 @@ test('an account created twice, or a change of a constant field, is found', () =
   const closing = updatedEvent(next({ status: 'closed' }), ['status'], by);
   expect(findings([closing])).toEqual([]);
   expect(findings([event(first()), closing])).toEqual(['event 7 closes an account that has a balance']);
-  expect(findings([createdEvent(account('c', { parentCode: 'a' }), null, by)])).toEqual(['event 6 puts an account where no group is']);
 });
 
 test('a chain with a gap, a swap, a step back in time or a changed byte is found', () => {
@@ -218,16 +205,6 @@ describe('an account with several balances', () => {
   });
 });
 
-test('a reversal of a single posting has its counter-entry', () => {
-  const back = posting(
-    ['a credit 5.00 NGN 0.00', 'b debit 5.00 NGN 0.00'],
-    ['a NGN 5.00 0.00 5.00 5.00 2', 'b NGN 5.00 0.00 5.00 5.00 2'],
-    { kind: 'reversal', reverses: newId('txn') },
-  );
-  back.entries[1]!.counter = true;
-  expect(findings([event(first()), event(back)])).toEqual([]);
-});
-
 test('events without an account are findings', () => {
   const empty = (type: NewEvent['type']): NewEvent => ({ type, ...by, payload: new Uint8Array() });
   expect(findings([empty('account.created')])).toEqual(["event 6 can't be read: no account"]);
@@ -240,8 +217,7 @@ test('a created account is new, below a group of its type, and of the tenant’s
   expect(made({})).toEqual([]);
   expect(made({ parentCode: 'group' })).toEqual([]);
   expect(made({ parentCode: 'group', type: 'liability' })).toEqual(['event 6 puts an account where no group is']);
-  expect(made({ parentCode: 'nowhere' })).toEqual(['event 6 puts an account where no group is']);
-  expect(made({ parentCode: '' })).toEqual(['event 6 puts an account where no group is']);
+  for (const parentCode of ['a', 'nowhere', '']) expect(made({ parentCode })).toEqual(['event 6 puts an account where no group is']);
   expect(made({}, 'wallet')).toEqual([]);
   expect(made({}, 'lending')).toEqual(['event 6 is of the chart lending, not wallet']);
   for (const older of [{ version: 2n }, { createdMs: BigInt(nowMs - 1) }, { updatedMs: BigInt(nowMs + 1) }]) {
@@ -256,6 +232,7 @@ test.each<[keyof AccountRecord, Partial<AccountRecord>, string]>([
   ['accountCode', { accountCode: 'z' }, 'account_code'],
   ['type', { type: 'expense' }, 'type'],
   ['normalBalance', { normalBalance: 'credit' }, 'normal_balance'],
+  ['currency', { currency: 'NGN' }, 'currency'],
   ['isGroup', { isGroup: true }, 'is_group'],
   ['system', { system: true }, 'system'],
   ['createdMs', { createdMs: BigInt(nowMs - 1) }, 'created_ms'],

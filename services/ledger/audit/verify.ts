@@ -5,18 +5,15 @@ import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/
 import { toId, toUuid } from '../../platform/ids.ts';
 import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, type Difference } from './findings.ts';
 import { HeadComparison, type KeptHeads } from './kept-heads.ts';
-import { checkPublishedOffset, inTenantTransaction, logChunks, snapshot, tenantsOf } from './operator.ts';
+import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
 import { projections, type Projection } from './projections.ts';
 import { Replay, type Row } from './replay.ts';
 
 /** What was verified. */
-export interface Verified {
-  tenants: number;
+export interface Verified extends Omit<Audited, 'repaired'> {
   events: number;
   transactions: number;
-  /** Differences; each was reported. */
-  findings: number;
   /** Kept heads that the logs were compared with. */
   heads: number;
 }
@@ -31,23 +28,18 @@ export async function verify(
   report: (line: string) => void,
 ): Promise<Verified> {
   const tables = await projections(client);
-  const verified: Verified = { tenants: 0, events: 0, transactions: 0, findings: 0, heads: 0 };
   const ofSchema = new Findings(report);
   await checkRowSecurity(client, ofSchema);
-  verified.findings += ofSchema.count;
+  const counts = { events: 0, transactions: 0, heads: 0 };
   const left = new Set(only === undefined ? heads.keys() : []);
-  for await (const tenant of tenantsOf(client, only)) {
-    const findings = new Findings((line) => report(`${toId('tenant', tenant)}: ${line}`));
-    const walk = { client, tenant, tables, findings, kept: new HeadComparison(heads.get(tenant), findings) };
-    await inTenantTransaction(client, tenant, snapshot, findings, () => verifyTenant(walk, verified));
+  const { tenants, findings } = await auditTenants(client, { only, begin: snapshot }, report, async (tenant, findings) => {
     left.delete(tenant);
-    verified.heads += heads.get(tenant)?.size ?? 0;
-    verified.tenants += 1;
-    verified.findings += findings.count;
-  }
+    counts.heads += heads.get(tenant)?.size ?? 0;
+    await verifyTenant({ client, tenant, tables, findings, kept: new HeadComparison(heads.get(tenant), findings) }, counts);
+    return [];
+  });
   for (const tenant of left) report(`${toId('tenant', tenant)}: heads were kept of this tenant, and nothing is left of it`);
-  verified.findings += left.size;
-  return verified;
+  return { ...counts, tenants, findings: ofSchema.count + findings + left.size };
 }
 
 interface Walk {
@@ -58,7 +50,10 @@ interface Walk {
   kept: HeadComparison;
 }
 
-async function verifyTenant({ client, tenant, tables, findings, kept }: Walk, verified: Verified): Promise<void> {
+async function verifyTenant(
+  { client, tenant, tables, findings, kept }: Walk,
+  verified: { events: number; transactions: number },
+): Promise<void> {
   const replay = new Replay(tenant, (problem) => findings.add(problem));
   const counts = new Map(tables.map((table) => [table.name, 0]));
   const compare = async (name: string, rows: Row[]) => {

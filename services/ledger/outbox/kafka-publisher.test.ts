@@ -93,144 +93,131 @@ const producing = (topic: string, codeOf: (partition: number) => number) => (req
   return Buffer.concat([list([Buffer.concat([text(topic), list(answers)])]), int32(0)]);
 };
 
-/** Events of many tenants: each of two partitions gets some. */
+/** Events of many tenants: each of four partitions gets some. */
 const manyTenants = () =>
-  Array.from({ length: 40 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
+  Array.from({ length: 60 }, () => create(EventSchema, { id: newId('evt'), tenantId: newId('tenant'), sequence: 1n }));
+
+const ends: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+/** Opens a publisher to new brokers, one for each answer. */
+async function openSink(cluster: Cluster, ...answers: Parameters<typeof startBroker>[1][]) {
+  const brokers: Awaited<ReturnType<typeof startBroker>>[] = [];
+  for (const answer of answers) brokers.push(await startBroker(cluster, answer));
+  const sink = kafkaPublisher(settingsOf(brokers.map(({ address }) => address).join(), cluster.topic), openLog('test', 'silent'));
+  ends.push(...brokers.map(({ close }) => close), sink.close);
+  const failureOf = (events: Event[]) =>
+    sink.publish(events).then(
+      () => undefined,
+      (error: unknown) => error as Error,
+    );
+  return { sink, brokers, failureOf };
+}
+
+const clusterOf = (...leaders: number[]): Cluster => ({ topic: 'events', leaders, ports: [] });
 
 test('a broker that refuses a producer keeps no connection of it', async () => {
-  const broker = await startBroker({ topic: 'events', leaders: [], ports: [] }, () =>
-    Buffer.concat([int32(0), int16(refused), Buffer.alloc(10)]),
-  );
-  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
+  const { sink, brokers } = await openSink(clusterOf(), () => Buffer.concat([int32(0), int16(refused), Buffer.alloc(10)]));
   for (let times = 0; times < 3; times++) await expect(sink.probe()).rejects.toMatchObject({ type: 'CLUSTER_AUTHORIZATION_FAILED' });
   await until(
-    () => Promise.resolve(broker.connections()),
+    () => Promise.resolve(brokers[0]!.connections()),
     (count) => count === 0,
   );
-  await sink.close();
-  await broker.close();
 });
 
 test.each([
   ['has no leader', -1, 0],
   ['has too few copies', 0, tooFewCopies],
 ])('a partition that %s keeps only its own tenants waiting', async (_, leader, code) => {
-  const cluster: Cluster = { topic: 'events', leaders: [0, leader], ports: [] };
+  const cluster = clusterOf(0, leader);
   const sends = [0, 0];
   const answer = producing(cluster.topic, (partition) => {
     sends[partition]! += 1;
     return partition === 1 ? code : 0;
   });
-  const broker = await startBroker(cluster, answer);
-  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
-  const failureOf = (events: Event[]) =>
-    sink.publish(events).then(
-      () => undefined,
-      (error: unknown) => error as EventsDeferred,
-    );
-  try {
-    await sink.probe();
-    await sink.probe();
-    const events = manyTenants();
-    const failure = await failureOf(events);
-    expect(failure).toBeInstanceOf(EventsDeferred);
-    const waits = ({ tenantId }: Event) => failure!.tenants!.has(tenantId);
-    const [late, well] = [events.filter(waits), events.filter((event) => !waits(event))];
-    expect([late.length > 0, well.length > 0]).toEqual([true, true]);
-    // From now on the others are sent once.
-    const [before, tried] = sends as [number, number];
-    expect(before).toBeLessThanOrEqual(2);
-    expect(await failureOf(events)).toMatchObject({ tenants: failure!.tenants });
-    expect(await failureOf(late)).toBeInstanceOf(EventsDeferred);
-    expect(await failureOf(well)).toBeUndefined();
-    expect(sends[0]).toBe(before + 2);
-    // The failing partition is not tried each time.
-    expect(sends[1]).toBeLessThanOrEqual(tried + 1);
-    cluster.leaders = [0, 0];
-    code = 0;
-    await until(
-      () => failureOf(late),
-      (error) => error === undefined,
-    );
-    expect(sends[0]).toBe(before + 2);
-    expect(await failureOf(events)).toBeUndefined();
-  } finally {
-    await sink.close();
-    await broker.close();
-  }
+  const { sink, failureOf } = await openSink(cluster, answer);
+  await sink.probe();
+  const events = manyTenants();
+  const failure = await failureOf(events);
+  expect(failure).toBeInstanceOf(EventsDeferred);
+  const waits = ({ tenantId }: Event) => (failure as EventsDeferred).tenants!.has(tenantId);
+  const [late, well] = [events.filter(waits), events.filter((event) => !waits(event))];
+  expect([late.length > 0, well.length > 0]).toEqual([true, true]);
+  // From now on the others are sent once.
+  const [before, tried] = sends as [number, number];
+  expect(before).toBeLessThanOrEqual(2);
+  expect(await failureOf(events)).toMatchObject({ tenants: (failure as EventsDeferred).tenants });
+  expect(await failureOf(late)).toBeInstanceOf(EventsDeferred);
+  expect(await failureOf(well)).toBeUndefined();
+  expect(sends[0]).toBe(before + 2);
+  // The failing partition is not tried each time.
+  expect(sends[1]).toBeLessThanOrEqual(tried + 1);
+  cluster.leaders = [0, 0];
+  code = 0;
+  await until(
+    () => failureOf(late),
+    (error) => error === undefined,
+  );
+  expect(sends[0]).toBe(before + 2);
+  expect(await failureOf(events)).toBeUndefined();
 });
 
 test('where all partitions fail the sink is unavailable, and no tenant is deferred', async () => {
-  const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
   let code = tooFewCopies;
-  const answer = producing(cluster.topic, () => code);
-  const broker = await startBroker(cluster, answer);
-  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
-  try {
-    const events = manyTenants();
-    const failure = await sink.publish(events).catch((error: unknown) => error);
-    expect([failure instanceof Error, failure instanceof EventsDeferred]).toEqual([true, false]);
-    code = 0;
-    await sink.publish(events);
-  } finally {
-    await sink.close();
-    await broker.close();
-  }
+  const { failureOf } = await openSink(
+    clusterOf(0, 0),
+    producing('events', () => code),
+  );
+  const failure = await failureOf(manyTenants());
+  expect([failure instanceof Error, failure instanceof EventsDeferred]).toEqual([true, false]);
+  code = 0;
+  expect(await failureOf(manyTenants())).toBeUndefined();
 });
 
 test('after a broker stops, the other takes its partition’s events, too', async () => {
-  const cluster: Cluster = { topic: 'events', leaders: [0, 1], ports: [] };
+  const cluster = clusterOf(0, 1);
   const taken = new Set<number>();
-  const answerOf = (broker: number) =>
-    producing(cluster.topic, (partition) => {
-      // The second broker stops: its partition moves to the first.
-      const isLeader = broker === 0;
-      if (isLeader) taken.add(partition);
-      else cluster.leaders = [0, 0];
-      return isLeader ? 0 : notLeader;
-    });
-  const brokers = [await startBroker(cluster, answerOf(0)), await startBroker(cluster, answerOf(1))];
-  const sink = kafkaPublisher(settingsOf(brokers.map(({ address }) => address).join(), 'events'), openLog('test', 'silent'));
-  try {
-    const events = manyTenants();
-    // The relay repeats a failed publication.
-    for (let isDone = false; !isDone;)
-      isDone = await sink.publish(events).then(
-        () => true,
-        () => false,
-      );
-    expect(taken).toEqual(new Set([0, 1]));
-  } finally {
-    await sink.close();
-    for (const each of brokers) await each.close();
-  }
+  const first = producing(cluster.topic, (partition) => {
+    taken.add(partition);
+    return 0;
+  });
+  // The second broker stops: its partition moves to the first.
+  const second = producing(cluster.topic, () => {
+    cluster.leaders = [0, 0];
+    return notLeader;
+  });
+  const { failureOf } = await openSink(cluster, first, second);
+  const events = manyTenants();
+  // The relay repeats a failed publication.
+  await until(
+    () => failureOf(events),
+    (error) => error === undefined,
+  );
+  expect(taken).toEqual(new Set([0, 1]));
 });
 
-test('after partitions were added each tenant moves to the partition that all producers choose', async () => {
-  const cluster: Cluster = { topic: 'events', leaders: [0, 0], ports: [] };
+test('after partitions were added events go to all of them', async () => {
+  const cluster = clusterOf(0, 0);
   const sent = new Set<number>();
   let code = 0;
-  const answer = producing(cluster.topic, (partition) => {
-    sent.add(partition);
-    return code;
-  });
-  const broker = await startBroker(cluster, answer);
-  const sink = kafkaPublisher(settingsOf(broker.address, 'events'), openLog('test', 'silent'));
-  try {
-    // Each of four partitions gets some.
-    const events = [...manyTenants(), ...manyTenants()];
-    await sink.publish(events);
-    expect(sent).toEqual(new Set([0, 1]));
-    cluster.leaders = [0, 0, 0, 0];
-    // The next producer reads the metadata again.
-    code = tooFewCopies;
-    await expect(sink.publish(events)).rejects.toThrow();
-    code = 0;
-    sent.clear();
-    await sink.publish(events);
-    expect(sent).toEqual(new Set([0, 1, 2, 3]));
-  } finally {
-    await sink.close();
-    await broker.close();
-  }
+  const { failureOf } = await openSink(
+    cluster,
+    producing(cluster.topic, (partition) => {
+      sent.add(partition);
+      return code;
+    }),
+  );
+  const events = manyTenants();
+  expect(await failureOf(events)).toBeUndefined();
+  expect(sent).toEqual(new Set([0, 1]));
+  cluster.leaders = [0, 0, 0, 0];
+  // The next producer reads the metadata again.
+  code = tooFewCopies;
+  expect(await failureOf(events)).toBeInstanceOf(Error);
+  code = 0;
+  sent.clear();
+  expect(await failureOf(events)).toBeUndefined();
+  expect(sent).toEqual(new Set([0, 1, 2, 3]));
 });

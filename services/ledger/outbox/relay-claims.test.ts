@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { openRelayDatabase, post, type RelayDatabase } from '../../../test/relay.ts';
 import type { Pool } from '../../platform/postgres.ts';
-import { claim, claimRanges, findUnpublished, settle, type Claimed } from './relay-claims.ts';
+import { claim, findUnpublished, settle, type Claimed } from './relay-claims.ts';
 
 let database: RelayDatabase;
 
@@ -71,16 +71,6 @@ test('claimed events are those of the log, with the changed balances of each pos
     ['a', '1.00', '2.00', '2.00', '0.00'],
     ['b', '-1.00', '-2.00', '0.00', '2.00'],
   ]);
-});
-
-test('an unpublished range comes with the time of its last event', async () => {
-  const tenant = await database.newTenant();
-  await post(database.openReplica(null).writer, tenant);
-  const ranges = await claimRanges(database.relayed, [tenant], randomUUID());
-  const { rows } = await database.owner.query<{ ms: bigint }>(
-    'select floor(extract(epoch from created_at) * 1000)::int8 as ms from log order by sequence desc limit 1',
-  );
-  expect(ranges).toEqual([{ tenant, published: 0n, through: 3n, createdMs: rows[0]?.ms }]);
 });
 
 test('a published offset never decreases', async () => {

@@ -52,8 +52,8 @@ const claimed = `free as (
  * transaction ends before anything is published.
  */
 export async function claim(pool: Pool, tenants: string[], claimId: string, options: ClaimOptions): Promise<Claimed[]> {
-  const rows = await inTransaction(pool, tenants, async (client) => {
-    const result = await client.query<ClaimedRow>({
+  const { rows } = await inTransaction(pool, tenants, (client) =>
+    client.query<ClaimedRow>({
       name: 'claim_cursors',
       // The event at the published offset is read, too: the next event carries its hash.
       text: `with ${claimed}
@@ -65,9 +65,8 @@ export async function claim(pool: Pool, tenants: string[], claimId: string, opti
           where before is null or before <= $4 or sequence = c.published + 1 offset 0) l on true
         order by c.tenant_id, l.sequence`,
       values: [tenants, claimId, options.events + 1, options.bytes],
-    });
-    return result.rows;
-  });
+    }),
+  );
   return [...Map.groupBy(rows, (row) => row.tenant_id)].map(([tenant, own]) => claimedOf(tenant, own, options));
 }
 
@@ -142,18 +141,17 @@ export async function settle(
       from mine where m.tenant_id = mine.tenant_id
       returning m.tenant_id)
     insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
-      select t, s, p, e, y, r from unnest($4::uuid[], $5::bigint[], $6::int[], $7::uuid[], $8::text[], $9::text[])
-        as rejected (t, s, p, e, y, r) join advanced on advanced.tenant_id = rejected.t
+      select rejected.* from json_to_recordset($4) as rejected (tenant_id uuid, sequence bigint, part int, event_id uuid, type text, reason text)
+        join advanced using (tenant_id)
       on conflict (tenant_id, sequence, part) do update
         set reason = excluded.reason, refused_at = clock_timestamp(), refusals = relay_dead_letters.refusals + 1, published_at = null`;
-  const events = rejected.map(({ event }) => event);
-  const deadLetters = [
-    ...[events.map(({ tenantId }) => toUuid('tenant', tenantId)), events.map(({ sequence }) => sequence), events.map(({ part }) => part)],
-    ...[events.map(({ id }) => toUuid('evt', id)), events.map(({ type }) => type), rejected.map(({ reason }) => reason.slice(0, 1000))],
-  ];
+  const deadLetters = rejected.map(({ event: { tenantId, sequence, part, id, type }, reason }) => {
+    const key = { tenant_id: toUuid('tenant', tenantId), sequence: sequence.toString(), part };
+    return { ...key, event_id: toUuid('evt', id), type, reason: reason.slice(0, 1000) };
+  });
   const write = async (part: readonly PublishedOffset[]) => {
     const [tenants, sequences] = [part.map(({ tenant }) => tenant), part.map(({ sequence }) => sequence)];
-    await pool.query({ name: 'settle_cursors', text, values: [claimId, tenants, sequences, ...deadLetters] });
+    await pool.query({ name: 'settle_cursors', text, values: [claimId, tenants, sequences, JSON.stringify(deadLetters)] });
   };
   await bisect(offsets, write, ({ tenant }, error) => failed.set(tenant, error));
   return failed;

@@ -7,7 +7,7 @@ import { openGauges } from '../../platform/gauges.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
 import type { Pool } from '../../platform/postgres.ts';
-import { isDataError, isTransient } from '../../platform/postgres-errors.ts';
+import { isDataError } from '../../platform/postgres-errors.ts';
 import type { Logger } from '../../platform/telemetry.ts';
 import { countDeadLetters, publishDeadLetter } from './dead-letters.ts';
 import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
@@ -199,8 +199,7 @@ export class Relay {
       outcomes.push({ tenant, sequence: hasMore ? 0n : through, hasMore });
     }
     // Where another replica has claimed everything, the sink was not asked anything.
-    if (events.length + grown.length === 0 && this.failures > 0) await this.ask(sink.probe(), true);
-    this.recover();
+    if (events.length + grown.length > 0) this.recover();
     return { outcomes, rejected, published };
   }
 
@@ -224,25 +223,21 @@ export class Relay {
 
   /** Schedules what comes next for each tenant of a batch. */
   private conclude(tenants: string[], { outcomes, rejected }: Batch, unsettled: ReadonlyMap<string, unknown>): void {
-    const missed = new Set(tenants);
-    const failed = new Map<unknown, string[]>();
-    for (const { tenant, hasMore, failure = unsettled.get(tenant) } of outcomes) {
-      missed.delete(tenant);
-      if (failure !== undefined) failed.set(failure, [...(failed.get(failure) ?? []), tenant]);
-      else {
-        // After a dead letter a tenant stays isolated: its next events may be rejected, too.
-        if (rejected.length === 0) this.scheduler.succeeded(tenant);
-        if (hasMore) this.scheduler.repeat([tenant]);
-      }
+    for (const { event, reason } of unsettled.size === 0 ? rejected : []) {
+      const { tenantId, sequence, part, id, type } = event;
+      this.rejected.inc();
+      this.options.logger.error({ tenant: tenantId, sequence, part, event_id: id, type, reason }, 'event rejected');
     }
-    for (const tenant of missed) this.scheduler.delay(tenant, afterMissMs);
-    for (const [failure, of] of failed) this.backOff(of, failure);
-    if (rejected.length === 0 || unsettled.size > 0) return;
-    this.rejected.inc(rejected.length);
-    const deadLetters = rejected.map(({ event: { tenantId, sequence, part, id, type }, reason }) => {
-      return { tenant: tenantId, sequence, part, event_id: id, type, reason };
-    });
-    this.options.logger.error({ dead_letters: deadLetters }, 'events rejected');
+    for (const [failure, ended] of Map.groupBy(outcomes, ({ tenant, failure }) => failure ?? unsettled.get(tenant))) {
+      const ids = ended.map(({ tenant }) => tenant);
+      if (failure === undefined) {
+        // After a dead letter a tenant stays isolated: its next events may be rejected, too.
+        if (rejected.length === 0) for (const tenant of ids) this.scheduler.succeeded(tenant);
+        this.scheduler.repeat(ended.filter(({ hasMore }) => hasMore).map(({ tenant }) => tenant));
+      } else this.backOff(ids, failure);
+    }
+    const claimed = new Set(outcomes.map(({ tenant }) => tenant));
+    for (const tenant of tenants) if (!claimed.has(tenant)) this.scheduler.delay(tenant, afterMissMs);
   }
 
   /** A failure of one tenant isolates the tenants of its batch; any other pauses all. */
@@ -303,16 +298,14 @@ export class Relay {
   private async publishDeadLetters(sink: EventSink): Promise<void> {
     const { pool, logger, pollMs = 1_000 } = this.options;
     const publish = (events: Event[]) => this.ask(sink.publish(events));
-    let isLogged = false;
     while (!this.closed.signal.aborted) {
       try {
-        if (this.failures === 0) while (await publishDeadLetter(pool, publish, logger)) if (this.closed.signal.aborted) return;
-        isLogged = false;
+        const isDone = this.failures > 0 || !(await publishDeadLetter(pool, publish, logger));
+        if (isDone) await this.pause(pollMs);
       } catch (error) {
-        logger[isLogged || isTransient(error) ? 'debug' : 'warn']({ err: error }, 'dead letters could not be published');
-        isLogged = true;
+        logger.warn({ err: error }, 'a dead letter could not be published');
+        await this.pause(pollMs);
       }
-      await this.pause(pollMs);
     }
   }
 

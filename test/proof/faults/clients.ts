@@ -1,6 +1,8 @@
-// Clients of several tenants that post one after another and repeat each posting with its key until it is answered.
+// Clients of several tenants that post one after another, each posting with its key until it is answered, and read meanwhile.
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Cluster, Tenant } from '../../cluster.ts';
+import { toDecimal } from '../../../services/platform/money.ts';
+import type { Tenant } from '../../cluster.ts';
+import { Failed, type LedgerApi, type Operation, type Seen, type Via } from '../ledger-api.ts';
 import { seededRandom, type SeededRandom } from '../seeded-random.ts';
 
 /** A tenant with a chart and a key. */
@@ -21,8 +23,23 @@ export interface Tried {
   reverses?: string;
   /** The fault during which it was first sent. */
   during: string;
-  /** Set once it was answered with 201 or 200. */
+  /** When it was first sent, and when it was answered, by `performance.now()`. */
+  askedAt: number;
+  answeredAt: number;
+  /** Set once it was answered. */
   transactionId?: string;
+}
+
+/** A balance that a client has read. */
+export interface Read {
+  tenantId: string;
+  /** Account and currency. */
+  place: string;
+  start: number;
+  end: number;
+  version: number;
+  debits: string;
+  credits: string;
 }
 
 /** A time in which no posting of a tenant was answered, by `performance.now()`. */
@@ -39,8 +56,6 @@ const timeoutMs = 12_000;
 /** Every posting must be answered so long after the last fault, milliseconds. */
 const endMs = 120_000;
 const maxReads = 8;
-/** Instead of a status: a reset or a timeout. */
-const noAnswer = 599;
 
 /** The account and currency that each kind of posting credits; nothing else credits them. */
 export const sums = {
@@ -54,29 +69,26 @@ export class Clients {
   readonly customers: readonly Customer[];
   /** By key, which no two tenants share. */
   readonly tried = new Map<string, Tried>();
-  /** How often each status was answered; `none`: a reset or a timeout. */
+  readonly reads: Read[] = [];
+  /** How often there was each answer: `ok`, a refusal's code, or `none` for a reset or a timeout. */
   readonly statuses = new Map<string, number>();
   /** Answers that no fault explains. */
   readonly wrong: string[] = [];
   /** Noted with each posting that is first sent from now on. */
   during = '';
-  private readonly cluster: Cluster;
-  private readonly pauseMs: number;
+  /** Longest pause between two postings of a client, milliseconds. */
+  pauseMs = 0;
+  private readonly api: LedgerApi;
   private readonly silences: Silence[] = [];
   private readonly lastAnswerAt = new Map<string, number>();
-  private readonly reads = new Set<Promise<void>>();
+  private readonly aside = new Set<Promise<void>>();
   private readonly ending = new AbortController();
   private endedAt = Infinity;
   private readonly work: Promise<unknown>;
 
-  /** Starts so many clients per tenant; each pauses at most `pauseMs` between two postings. */
-  constructor(
-    cluster: Cluster,
-    customers: readonly Customer[],
-    { seed, perTenant, pauseMs }: { seed: number; perTenant: number; pauseMs: number },
-  ) {
-    this.cluster = cluster;
-    this.pauseMs = pauseMs;
+  /** Starts so many clients per tenant. */
+  constructor(api: LedgerApi, customers: readonly Customer[], { seed, perTenant }: { seed: number; perTenant: number }) {
+    this.api = api;
     this.customers = customers;
     const began = performance.now();
     for (const { tenant } of customers) this.lastAnswerAt.set(tenant.id, began);
@@ -101,7 +113,7 @@ export class Clients {
     this.endedAt = performance.now();
     this.ending.abort();
     await this.work;
-    await Promise.all(this.reads);
+    await Promise.all(this.aside);
   }
 
   private async run(customer: Customer, number: number, random: SeededRandom): Promise<void> {
@@ -114,68 +126,92 @@ export class Clients {
         kind: random.happens(0.25) ? 'single' : 'double',
         amount: BigInt(random.whole(1, 1_000_000)),
         during: this.during,
+        askedAt: performance.now(),
+        answeredAt: Infinity,
       };
       const reversed = random.happens(0.2) ? doubles.pop() : undefined;
       if (reversed) Object.assign(tried, { kind: 'reversal', amount: reversed.amount, reverses: reversed.transactionId });
       this.tried.set(tried.key, tried);
-      const transactionId = await this.post(customer, tried);
-      if (transactionId !== null) {
-        tried.transactionId = transactionId;
+      if (await this.post(customer, tried)) {
         if (tried.kind === 'double') doubles.push(tried);
         this.answered(tenant.id);
         // Not awaited: the time between postings is what is measured.
-        if (random.happens(0.2) && this.reads.size < maxReads) {
-          const read = this.read(customer, transactionId).finally(() => this.reads.delete(read));
-          this.reads.add(read);
+        if (random.happens(0.3) && this.aside.size < maxReads) {
+          const via = random.pick(['rest', 'grpc'] as const);
+          const work = (
+            random.happens(0.6) ? this.read(customer, via, random) : this.again(customer, via, tried, random.happens(0.5))
+          ).finally(() => this.aside.delete(work));
+          this.aside.add(work);
         }
       }
-      // The machine needs time for the faults, and speed is not tested here.
+      // With faults the machine needs time, and speed is not tested here.
       await pause(random.whole(0, this.pauseMs));
     }
   }
 
-  /** Resolves to the transaction's id; null where it was wrongly refused. */
-  private async post(customer: Customer, tried: Tried): Promise<string | null> {
-    const path = { single: '', double: '/double-entry', reversal: `/${tried.reverses}/reverse` }[tried.kind];
+  /** Resolves to whether it was posted; false where it was wrongly refused. */
+  private async post(customer: Customer, tried: Tried): Promise<boolean> {
     for (let attempt = 0; ; attempt++) {
-      const answer = await this.call(customer, 'POST', `/transactions${path}`, bodyOf(tried));
+      const seen = await this.call(customer, 'rest', ...requestOf(tried));
       // A first attempt is never a replay.
-      if (answer.status === 201 || (answer.status === 200 && attempt > 0)) return answer.body.data.transaction.transaction_id as string;
-      if (this.isFinal(answer, `posting ${tried.key}, attempt ${attempt + 1},`)) return null;
-      if (performance.now() - this.endedAt > endMs) {
-        this.wrong.push(`posting ${tried.key} is not answered, ${endMs / 1000} s after all faults`);
-        return null;
+      if (seen?.code === undefined && seen?.data && (attempt > 0 || !seen.replayed)) {
+        tried.transactionId = seen.data.transaction.transaction_id;
+        tried.answeredAt = performance.now();
+        return true;
       }
+      if (seen) return this.note(`posting ${tried.key}, attempt ${attempt + 1}, was answered ${JSON.stringify(seen)}`);
+      if (performance.now() - this.endedAt > endMs)
+        return this.note(`posting ${tried.key} is not answered, ${endMs / 1000} s after all faults`);
       await pause(Math.min(50 * 2 ** attempt, 400));
     }
   }
 
-  /** Reads what was answered, until it is there. */
-  private async read(customer: Customer, transactionId: string): Promise<void> {
-    for (;;) {
-      const answer = await this.call(customer, 'GET', `/transactions/${transactionId}`);
-      if (answer.status === 200 && answer.body.data.transaction.transaction_id === transactionId) return;
-      if (this.isFinal(answer, `reading ${transactionId}`) || this.ending.signal.aborted) return;
-      await pause(200);
+  /** Sends an answered posting once more under its key: the same, which is a replay, or with another amount, which is refused. */
+  private async again(customer: Customer, via: Via, tried: Tried, isSame: boolean): Promise<void> {
+    const [operation, request] = requestOf(isSame || tried.kind === 'reversal' ? tried : { ...tried, amount: tried.amount + 1n });
+    const seen = await this.call(customer, via, operation, request);
+    if (!seen) return;
+    const isReplay = seen.replayed && seen.data.transaction.transaction_id === tried.transactionId;
+    const isRight = isSame || tried.kind === 'reversal' ? isReplay : seen.code === 'idempotency_key_reused';
+    if (!isRight)
+      this.note(
+        `posting ${tried.key}, sent again ${isSame ? '' : 'with another amount '}over ${via}, was answered ${JSON.stringify(seen)}`,
+      );
+  }
+
+  /** Reads one of the balances that postings credit. */
+  private async read(customer: Customer, via: Via, random: SeededRandom): Promise<void> {
+    const { code: account_code, currency } = random.pick(Object.values(sums));
+    const start = performance.now();
+    const seen = await this.call(customer, via, 'balance', { account_code, currency });
+    if (!seen) return;
+    if (seen.code !== undefined) this.note(`reading a balance was answered ${JSON.stringify(seen)}`);
+    else {
+      const { version, debits, credits } = seen.data.balance;
+      const about = { tenantId: customer.tenant.id, place: `${account_code} ${currency}`, start, end: performance.now() };
+      this.reads.push({ ...about, version, debits, credits });
     }
   }
 
-  private async call({ tenant, key }: Customer, method: string, path: string, body?: unknown): Promise<{ status: number; body: any }> {
-    const signal = AbortSignal.timeout(timeoutMs);
-    const url = `/v1/tenants/${tenant.slug}${path}`;
-    const answer = await this.cluster
-      .rest(method, url, { key, signal, ...(body !== undefined && { body }) })
-      .catch(() => ({ status: noAnswer, body: undefined }));
-    const name = answer.status === noAnswer ? 'none' : String(answer.status);
-    this.statuses.set(name, (this.statuses.get(name) ?? 0) + 1);
-    return answer;
+  /** Null where the outcome is unknown, so that the call is to be repeated. 408: a stalled gateway found that the request took too long. */
+  private async call({ tenant, key }: Customer, via: Via, operation: Operation, request: Record<string, unknown>): Promise<Seen | null> {
+    const count = (name: string) => this.statuses.set(name, (this.statuses.get(name) ?? 0) + 1);
+    try {
+      const seen = await this.api.call({ via, tenant: { ...tenant, key }, operation, request }, AbortSignal.timeout(timeoutMs));
+      count(seen.code ?? 'ok');
+      return seen.status === 408 ? null : seen;
+    } catch (error) {
+      const code = error instanceof Failed ? error.code : 'none';
+      count(code);
+      if (!['unavailable', 'overloaded', 'none'].includes(code)) this.note(String(error));
+      return null;
+    }
   }
 
-  /** Whether to stop repeating; notes an answer that no fault explains. 408: a stalled gateway found that the request took too long. */
-  private isFinal({ status, body }: { status: number; body: any }, what: string): boolean {
-    if (status === 408 || status === 503 || status === noAnswer) return false;
-    if (this.wrong.length < 100) this.wrong.push(`${what} was answered ${status} ${JSON.stringify(body)}`);
-    return status < 500;
+  /** Notes an answer that no fault explains. */
+  private note(what: string): false {
+    if (this.wrong.length < 100) this.wrong.push(what);
+    return false;
   }
 
   private answered(tenantId: string): void {
@@ -186,11 +222,10 @@ export class Clients {
   }
 }
 
-function bodyOf({ key, kind, amount }: Tried): unknown {
-  if (kind === 'reversal') return { idempotency_key: key };
-  const digits = String(amount).padStart(3, '0');
+function requestOf({ key: idempotency_key, kind, amount, reverses }: Tried): [Operation, Record<string, unknown>] {
+  if (kind === 'reversal') return ['reverse', { idempotency_key, transaction_id: reverses }];
   const { code, currency } = sums[kind];
-  const line = { account_code: code, amount: `${digits.slice(0, -2)}.${digits.slice(-2)}`, side: 'credit', currency };
-  if (kind === 'single') return { idempotency_key: key, ...line };
-  return { idempotency_key: key, entries: [{ ...line, account_code: 'SETTLEMENT-NGN', side: 'debit' }, line] };
+  const line = { account_code: code, amount: toDecimal(amount), side: 'credit', currency };
+  if (kind === 'single') return ['single', { idempotency_key, ...line }];
+  return ['double', { idempotency_key, entries: [{ ...line, account_code: 'SETTLEMENT-NGN', side: 'debit' }, line] }];
 }

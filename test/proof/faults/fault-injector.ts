@@ -55,7 +55,10 @@ export class FaultInjector {
     this.lateness.enable();
     try {
       await this.recovered(performance.now());
-      const calm = await this.episode('nothing', () => pause(4_000).then(() => ({})));
+      // At first without a pause, so that clients of one tenant race.
+      await this.episode('nothing', () => pause(3_000).then(() => ({})));
+      this.clients.pauseMs = this.plan.pauseMs ?? 40;
+      const calm = await this.episode('nothing', () => pause(3_000).then(() => ({})));
       episodes.push(calm);
       for (const faults of this.choices()) {
         const { inOrder, faults: named = [] } = this.plan;

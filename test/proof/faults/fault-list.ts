@@ -178,42 +178,7 @@ const diskFaults: Fault[] = [
       return { wrong };
     },
   },
-  // The write-ahead log cannot grow either, so the server ends itself and cannot start.
-  {
-    name: 'fill disk and log',
-    target: null,
-    run: async (bench, random) => {
-      const { postgres } = bench;
-      postgres.disk?.fill();
-      try {
-        await fillLog(postgres);
-        for (const until = performance.now() + durationMs(bench, random); performance.now() < until; await pause(500)) {
-          if (!postgres.running()) await postgres.start().catch(() => undefined);
-        }
-      } finally {
-        postgres.disk?.free();
-      }
-      await bringUp(postgres);
-      return {};
-    },
-  },
 ];
-
-/** Uses up the log segments that the server keeps ready, until it has ended its sessions. */
-async function fillLog({ adminUrl }: OwnPostgres): Promise<void> {
-  try {
-    await withClient(adminUrl, async (client) => {
-      for (let segments = 0; segments < 400; segments++) {
-        await client.query(`select pg_logical_emit_message(false, 'fill', 'x'), pg_switch_wal()`);
-      }
-    });
-  } catch (error) {
-    // After a refused statement the server still runs.
-    if ((error as { severity?: unknown }).severity === 'ERROR') throw error;
-    return;
-  }
-  throw new Error('PostgreSQL goes on writing its log to a full disk');
-}
 
 async function bringUp(postgres: OwnPostgres): Promise<void> {
   for (const until = performance.now() + recoverySeconds * 1000; !(await isUp(postgres)); await pause(200)) {

@@ -5,12 +5,13 @@ import { diskProblem } from '../../disk.ts';
 import { newTopic, ownKafka, type OwnKafka } from '../../kafka.ts';
 import { startReceiver } from '../../notifier.ts';
 import { startOwnPostgres } from '../../own-postgres.ts';
+import { LedgerApi } from '../ledger-api.ts';
 import { seededRandom } from '../seeded-random.ts';
 import { UsageError, type Task } from '../task.ts';
 import { Clients, type Customer } from './clients.ts';
 import { FaultInjector, type Plan } from './fault-injector.ts';
 import { faultsOf } from './fault-list.ts';
-import { finalChecks } from './final-checks.ts';
+import { finalChecks, subscribed } from './final-checks.ts';
 import { ClusterProxies, toKafka } from './proxies.ts';
 import { TenantOwner } from './tenant-owner.ts';
 import { replicas, type Setup, type TestBench } from './test-bench.ts';
@@ -54,7 +55,9 @@ export async function injectFaults(plan: Plan): Promise<Verdict> {
 async function run(plan: Plan, undo: (() => Promise<unknown>)[]): Promise<Verdict> {
   const received = new Set<string>();
   const bench = await setUp(plan, received, undo);
-  const clients = new Clients(bench.cluster, bench.customers, { seed: plan.seed, perTenant: 2, pauseMs: plan.pauseMs ?? 40 });
+  const api = new LedgerApi(bench.cluster);
+  undo.push(() => api.close());
+  const clients = new Clients(api, bench.customers, { seed: plan.seed, perTenant: 4 });
   const owners = bench.customers.map(
     ({ tenant }, number) => new TenantOwner(bench.cluster, tenant, seededRandom(plan.seed, firstOwnerStream + number)),
   );
@@ -102,7 +105,7 @@ async function setUp(plan: Plan, received: Set<string>, undo: (() => Promise<unk
     const key = await cluster.apiKey(tenant);
     for (const [path, body] of [
       ['accounts/setup', { business_type: 'wallet' }],
-      ['webhooks', { url: receiver.url, events: ['transaction.posted', 'balance.updated'] }],
+      ['webhooks', { url: receiver.url, events: subscribed }],
     ] as const) {
       const answer = await cluster.rest('POST', `/v1/tenants/${tenant.slug}/${path}`, { key, body });
       if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${JSON.stringify(answer.body)}`);

@@ -9,27 +9,22 @@ import { rebuild } from '../../../services/ledger/audit/rebuild.ts';
 import { withBalanceEvents } from '../../../services/platform/balance-events.ts';
 import { verify } from '../../../services/ledger/audit/verify.ts';
 import { openCaller } from '../../../services/platform/caller.ts';
-import { toId, toUuid } from '../../../services/platform/ids.ts';
-import { toMinor } from '../../../services/platform/money.ts';
 import type { Cluster } from '../../cluster.ts';
-import { sums, type Clients } from './clients.ts';
+import type { Clients } from './clients.ts';
+import { historyFaults, type HistoryFaults } from './history.ts';
 
 /** What the checks found. */
-export interface FinalState {
-  /** Keys of postings that were answered and do not exist, or under another id. */
-  lost: string[];
-  /** Keys with more than one transaction, or with one that was never answered. */
-  doubled: string[];
+export interface FinalState extends HistoryFaults {
   /** Of each event that was never delivered, the key of its posting. */
   eventsLost: string[];
   /** Seconds until everything was published and delivered. */
   quietAfter: number;
   events: number;
   transactions: number;
-  /** Everything that is wrong, in words. */
-  findings: string[];
 }
 
+/** What every tenant's webhook asks for. */
+export const subscribed = ['transaction.posted', 'balance.updated'];
 /** All work must be done so many seconds after the last fault. */
 const maxSettleSeconds = 180;
 
@@ -43,17 +38,16 @@ export async function finalChecks(cluster: Cluster, clients: Clients, received: 
   }
   const quietAfter = (performance.now() - began) / 1000;
   const findings = left.map((each) => `stuck: ${each}`);
-  const { lost, doubled, transactions } = await postings(cluster, clients);
   const events = await eventsOf(cluster, clients);
+  const history = historyFaults(events, clients.tried, clients.reads);
+  findings.push(...history.findings.slice(0, 20));
   const keys = new Map([...clients.tried.values()].map(({ key, transactionId }) => [transactionId, key]));
-  const missing = events.filter(({ id }) => !received.has(id));
+  const delivered = events.filter(({ type }) => subscribed.includes(type));
+  const missing = delivered.filter(({ id }) => !received.has(id));
   const eventsLost = missing.map((event) => keys.get(transactionOf(event)) ?? '');
   for (const { type, id, tenantId, sequence } of missing.slice(0, 10)) {
     findings.push(`${type} ${id} of ${tenantId}, sequence ${sequence}, never arrived`);
   }
-  findings.push(...amountsDiffer(events, clients).slice(0, 10), ...(await sumsDiffer(cluster, clients)));
-  findings.push(...lost.slice(0, 10).map((key) => `posting ${key} was answered and does not exist`));
-  findings.push(...doubled.slice(0, 10).map((key) => `posting ${key} exists more than once, or was never answered`));
   const operator = await openOperator(cluster.databases.ledger.ownerUrl);
   try {
     await verify(operator, {}, (line) => findings.push(`verify: ${line}`));
@@ -61,7 +55,8 @@ export async function finalChecks(cluster: Cluster, clients: Clients, received: 
   } finally {
     await operator.end();
   }
-  return { lost, doubled, eventsLost, quietAfter, events: events.length, transactions, findings };
+  const transactions = events.filter(({ type }) => type === 'transaction.posted').length;
+  return { ...history, eventsLost, quietAfter, events: delivered.length, transactions, findings };
 }
 
 /** Work that is not done, one line each. */
@@ -104,59 +99,7 @@ async function behind(cluster: Cluster): Promise<string[]> {
   return left === 0 ? [] : [`${left} tenants whose events the notifier has not all taken`];
 }
 
-async function postings(cluster: Cluster, clients: Clients): Promise<Pick<FinalState, 'lost' | 'doubled' | 'transactions'>> {
-  const stored = await withClient(cluster.databases.ledger.adminUrl, async (client) => {
-    const text = 'select tenant_id as tenant, idempotency_key as key, id from transactions';
-    return (await client.query<{ tenant: string; key: string; id: string }>(text)).rows;
-  });
-  const byKey = Map.groupBy(stored, ({ key }) => key);
-  const tried = [...clients.tried.values()];
-  const lost = tried.filter(({ tenantId, key, transactionId }) => {
-    const isIt = (row: (typeof stored)[number]) => toId('tenant', row.tenant) === tenantId && toId('txn', row.id) === transactionId;
-    return transactionId !== undefined && byKey.get(key)?.some(isIt) !== true;
-  });
-  const isAnswered = (key: string) => clients.tried.get(key)?.transactionId !== undefined;
-  const doubled = [...byKey].filter(([key, rows]) => rows.length > 1 || !isAnswered(key));
-  return { lost: lost.map(({ key }) => key), doubled: doubled.map(([key]) => key), transactions: stored.length };
-}
-
-/** Postings stored with another amount, tenant or reversed transaction than was sent: sums do not show two that are exchanged. */
-function amountsDiffer(events: Event[], clients: Clients): string[] {
-  return events.flatMap(({ data, tenantId }) => {
-    const tried = data.case === 'transactionPosted' ? clients.tried.get(data.value.idempotencyKey) : undefined;
-    if (data.case !== 'transactionPosted' || !tried) return [];
-    const { code, currency } = sums[tried.kind];
-    const entry = data.value.entries.find((each) => each.accountCode === code && each.currency === currency && each.side === 'credit');
-    const amount = entry && toMinor(entry.amount);
-    const { reverses } = data.value;
-    if (tenantId === tried.tenantId && amount === tried.amount && reverses === tried.reverses) return [];
-    return [
-      `posting ${tried.key} of ${tried.tenantId} was sent with ${tried.amount}, reversing ${tried.reverses}, and is stored for ${tenantId} with ${amount}, reversing ${reverses}`,
-    ];
-  });
-}
-
-/** Accounts whose credits are not the sum of the answered postings. */
-async function sumsDiffer(cluster: Cluster, clients: Clients): Promise<string[]> {
-  const { rows } = await withClient(cluster.databases.ledger.adminUrl, (client) =>
-    client.query<{ tenant: string; code: string; currency: string; credits: string }>(
-      `select b.tenant_id as tenant, a.code, b.currency, b.credits::text from balances b join accounts a on a.tenant_id = b.tenant_id and a.id = b.account_id`,
-    ),
-  );
-  const differing: string[] = [];
-  for (const { tenant } of clients.customers) {
-    for (const [kind, { code, currency }] of Object.entries(sums)) {
-      const own = [...clients.tried.values()].filter((each) => each.tenantId === tenant.id && each.kind === kind && each.transactionId);
-      const answered = own.reduce((sum, { amount }) => sum + amount, 0n);
-      const row = rows.find((each) => each.tenant === toUuid('tenant', tenant.id) && each.code === code && each.currency === currency);
-      const credits = BigInt(row?.credits ?? 0);
-      if (credits !== answered) differing.push(`${code} of ${tenant.id} was credited ${credits}, and ${answered} was answered`);
-    }
-  }
-  return differing;
-}
-
-/** The events that must be delivered. */
+/** All events, with the derived ones. */
 async function eventsOf(cluster: Cluster, clients: Clients): Promise<Event[]> {
   const caller = openCaller({ addresses: cluster.addresses.ledger, token: cluster.internalToken, maxMessageBytes: 1 << 25 });
   const ledger = createClient(LedgerService, caller);
@@ -166,9 +109,7 @@ async function eventsOf(cluster: Cluster, clients: Clients): Promise<Event[]> {
       let after = 0n;
       for (let more = true; more;) {
         const page = await ledger.listEvents({ tenantId: tenant.id, afterSequence: after, limit: 100 });
-        all.push(
-          ...page.events.flatMap(withBalanceEvents).filter(({ type }) => type === 'transaction.posted' || type === 'balance.updated'),
-        );
+        all.push(...page.events.flatMap(withBalanceEvents));
         after = page.events.at(-1)?.sequence ?? after;
         more = page.hasMore;
       }

@@ -1,35 +1,37 @@
 // One run of a sequence: the tenants in the model, the calls that were made, and the checks after every change.
 import { setTimeout as pause } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
-import type { LedgerModel } from './ledger-model.ts';
+import { idOfKeyText } from '../../../services/identity/credentials.ts';
+import type { Cluster, Person } from '../../cluster.ts';
+import { Failed, grpcActor, isRead, type Call, type LedgerApi, type Operation, type Seen } from '../ledger-api.ts';
+import type { Received } from '../../notifier.ts';
 import { balance } from './chart-model.ts';
-import { Failed, type Call, type ApiClients, type Grpc, type Recorded, type Rest } from '../api-clients.ts';
-import { Learned, difference, disagreement, type Expected, type Seen } from './expectation.ts';
-import { WebhookModel, type Receiver } from './webhook-model.ts';
+import { disagreement, type Expected } from './expectation.ts';
+import type { LedgerModel } from './ledger-model.ts';
 import type { By, Transaction } from './records.ts';
-import type { Pick, Step } from './steps.ts';
 
-/** An API key as the model knows it. */
-export interface Key {
-  id: string;
-  text: string;
-  scopes: string[];
-  /** When its revocation was answered, epoch milliseconds. */
-  revokedAt?: number;
-  /** It was rotated and expires. */
-  expires?: boolean;
+/** Chooses an account or transaction: an index among those that exist, or an unfit one where `odd` is small. */
+export interface Pick {
+  at: number;
+  /** 0 to 19. */
+  odd: number;
 }
+
+/** One step; `do` names it, the rest are its parameters. */
+export type Step = { do: string; via: Call['via']; tenant: number } & Record<string, any>;
+
+/** Executes a step. Throws {@link Divergence}. */
+export type Move = (run: ModelRun, tenant: Tenant, step: Step) => Promise<void>;
 
 /** A tenant as the model knows it. */
 export interface Tenant {
   id: string;
   slug: string;
-  /** The first has every scope. */
-  keys: [Key, ...Key[]];
+  key: string;
   ledger: LedgerModel;
-  webhook: WebhookModel;
   /** Every answered posting, for repetition. */
-  posted: { body: Record<string, any>; transaction: Transaction; reverses?: string }[];
+  posted: { operation: Operation; body: Record<string, any>; transaction: Transaction }[];
+  /** All its events are delivered. */
+  isSubscribed: boolean;
   lastHash: string;
   lastCreated: number;
 }
@@ -64,31 +66,26 @@ export class Tally {
 
 /** What all runs share. */
 export interface RunContext {
-  clients: ApiClients;
-  receiver: Receiver;
+  cluster: Cluster;
+  api: LedgerApi;
+  /** Webhooks of tenants lead to `hooks`/slug; what has arrived there, by slug. */
+  hooks: string;
+  received: Map<string, Received[]>;
   tally: Tally;
   /** The owner of all tenants. */
-  owner: { token: string; id: string; email: string };
+  owner: Person;
   /** Makes a tenant's model. */
   newLedger: () => LedgerModel;
-  /** Adds so many minor units to both debits and credits of a balance, to reach limits that no sequence could. */
-  inflate: (tenantId: string, accountId: string, currency: string, units: bigint) => Promise<void>;
-  /** Resolves when the tenant's events up to this sequence have been published. */
-  published: (tenantId: string, sequence: number) => Promise<void>;
 }
 
-const everyScope = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'];
 /** An unavailable read is repeated for so long. */
 const readRetryMs = 60_000;
-let runs = 0;
 
 export class ModelRun {
   readonly context: RunContext;
-  readonly made: Recorded[] = [];
+  /** The calls of the steps with their answers. */
+  readonly made: { call: Call; answer: Seen | string }[] = [];
   readonly tenants: Tenant[] = [];
-  /** Calls that only compare; they are not part of the steps. */
-  readonly checks = new Set<Recorded>();
-  readonly name = `m${process.pid.toString(36)}-${Date.now().toString(36)}-${(runs++).toString(36)}`;
   private turn = 0;
 
   constructor(context: RunContext) {
@@ -100,18 +97,31 @@ export class ModelRun {
     return `${prefix}${(this.turn++).toString(36)}`;
   }
 
-  tenant(step: Step): Tenant {
-    return this.tenants[step.tenant % this.tenants.length]!;
+  async newTenant(): Promise<Tenant> {
+    const { cluster, owner, newLedger } = this.context;
+    const made = await cluster.tenant({ person: owner, businessType: 'other' });
+    const about = { id: made.id, slug: made.slug, key: await cluster.apiKey(made) };
+    const tenant = { ...about, ledger: newLedger(), posted: [], isSubscribed: false, lastHash: '0'.repeat(64), lastCreated: 0 };
+    this.tenants.push(tenant);
+    return tenant;
+  }
+
+  prepare({ via }: Step, tenant: Tenant, operation: Operation, request: Record<string, unknown>): Call & { by: By } {
+    const requestId = this.next('r');
+    const actor = via === 'rest' ? idOfKeyText(tenant.key)! : grpcActor;
+    return { via, tenant, operation, request, requestId, by: { actor, request_id: requestId } };
   }
 
   /** Calls and compares the answer with what is expected. */
-  async call(call: Call, expected: Expected | ((seen: Seen) => string | null)): Promise<Seen> {
+  async send(call: Call, expected: Expected | ((seen: Seen) => string | null)): Promise<Seen> {
     const { tally } = this.context;
     tally.calls++;
     const seen = await this.answered(call).catch((error: unknown) => {
+      this.made.push({ call, answer: String(error) });
       const why = `no answer: ${String(error)}`;
       throw error instanceof Failed && error.code === 'unavailable' ? new Unavailable(why) : new Divergence(why);
     });
+    this.made.push({ call, answer: seen });
     const wrong = typeof expected === 'function' ? expected(seen) : disagreement(expected, seen);
     if (wrong !== null) throw new Divergence(wrong);
     if (seen.code !== undefined) tally.refused(seen.status, seen.code);
@@ -120,52 +130,56 @@ export class ModelRun {
 
   // On a machine that stands still for seconds a read can be repeated.
   private async answered(call: Call): Promise<Seen> {
-    const isRead = call.via === 'rest' ? call.method === 'GET' : /^(get|list)/.test(call.method);
     for (const until = performance.now() + readRetryMs; ; await pause(500)) {
       try {
-        return await this.context.clients.call(call, this.made);
+        return await this.context.api.call(call);
       } catch (error) {
-        const isLater = error instanceof Failed && error.code === 'unavailable' && isRead && performance.now() < until;
+        const isLater = error instanceof Failed && error.code === 'unavailable' && isRead(call) && performance.now() < until;
         if (!isLater) throw error;
       }
     }
   }
 
-  /** A REST call with the tenant's first key or another token; `path` is below the tenant's slug. */
-  rest(tenant: Tenant, method: string, path: string, body?: unknown, token = tenant.keys[0].text): Rest & { by: By } {
-    const request_id = this.next('r');
-    const call: Rest = { via: 'rest', method, path: `/v1/tenants/${tenant.slug}${path}`, token, headers: { 'x-request-id': request_id } };
-    return { ...call, ...(body !== undefined && { body }), by: { actor: tenant.keys[0].id, request_id } };
+  /** Changes the model and the cluster, then compares answer, log, and the balances of these accounts. Resolves to what was expected. */
+  async change<Outcome extends Expected | ((seen: Seen) => string | null)>(
+    step: Step,
+    tenant: Tenant,
+    [operation, request]: [operation: Operation, request: Record<string, unknown>],
+    inModel: (by: By) => Outcome,
+    touched: [code: string, currency: string][] = [],
+  ): Promise<Outcome> {
+    const before = tenant.ledger.log.length;
+    const call = this.prepare(step, tenant, operation, request);
+    const expected = inModel(call.by);
+    await this.send(call, expected);
+    await this.compareLog(step, tenant, before, touched);
+    return expected;
   }
 
-  grpc(tenant: Tenant, method: Grpc['method'], request: Record<string, unknown>): Grpc & { by: By } {
-    const by = { actor: 'model', request_id: this.next('r') };
-    return { via: 'grpc', method, request: { tenantId: tenant.id, actor: by.actor, requestId: by.request_id, ...request }, by };
+  /** Reads and compares. */
+  async read(step: Step, tenant: Tenant, operation: Operation, request: Record<string, unknown>, expected: Expected): Promise<void> {
+    await this.send(this.prepare(step, tenant, operation, request), expected);
   }
 
-  async newTenant(): Promise<Tenant> {
-    const { token } = this.context.owner;
-    const slug = `${this.name}-${this.tenants.length}`;
-    const body = { name: 'Model', slug, business_type: 'other' };
-    const about = { id: new Learned('tenant'), ...body, description: null, status: 'active', created_at: new Learned('time') };
-    const call = (path: string, sent: unknown): Rest => ({ via: 'rest', method: 'POST', path, token, body: sent });
-    await this.call(call('/v1/tenants', body), { status: 201, data: { tenant: about } });
-    const id = about.id.known();
-    const key = await this.newKey(id, everyScope);
-    const ledger = this.context.newLedger();
-    const webhook = new WebhookModel(`${this.context.receiver.url}/${slug}`);
-    const tenant: Tenant = { id, slug, keys: [key], ledger, webhook, posted: [], lastHash: '0'.repeat(64), lastCreated: 0 };
-    this.tenants.push(tenant);
-    return tenant;
-  }
-
-  async newKey(tenantId: string, scopes: string[]): Promise<Key> {
-    const { token } = this.context.owner;
-    const shown = { id: new Learned('key'), name: 'model', scopes, description: null, key: new Learned('text') };
-    const path = `/v1/tenants/${tenantId}/api-keys`;
-    const body = { name: 'model', scopes: [...scopes, scopes[0]] };
-    await this.call({ via: 'rest', method: 'POST', path, token, body }, { status: 201, data: { api_key: shown } });
-    return { id: shown.id.known(), text: shown.key.known(), scopes };
+  /** Reads all pages of a list and compares them with what is expected. */
+  async pages(
+    step: Step,
+    tenant: Tenant,
+    [operation, request]: [operation: Operation, request: Record<string, unknown> & { limit: number }],
+    name: string,
+    expected: unknown[],
+  ): Promise<void> {
+    const { limit } = request;
+    let cursor: string | null = null;
+    for (let from = 0; from === 0 || cursor !== null; from += limit) {
+      const call = this.prepare(step, tenant, operation, { ...request, ...(cursor !== null && { cursor }) });
+      const has_more = from + limit < expected.length;
+      const page = { [name]: expected.slice(from, from + limit), pagination: { has_more } };
+      const { next_cursor } = (await this.send(call, { status: 200, data: page })).data.pagination;
+      if ((next_cursor !== null) !== has_more)
+        throw new Divergence(`${name}: cursor ${next_cursor} after ${from + limit} of ${expected.length}`);
+      cursor = next_cursor;
+    }
   }
 
   /** An account's code: mostly one of few that accept this currency; sometimes any, or an unknown one. */
@@ -183,58 +197,34 @@ export class ModelRun {
   }
 
   /** Compares the new events of the log with the model's, then the balances of these accounts. */
-  async compareLog(tenant: Tenant, before: number, touched: [code: string, currency: string][], via: Step['via']): Promise<void> {
-    const first = this.made.length;
+  async compareLog(step: Step, tenant: Tenant, before: number, touched: [code: string, currency: string][]): Promise<void> {
+    const { log } = tenant.ledger;
+    const steps = this.made.length;
     let from = before;
     do {
-      const call = via === 'rest' ? this.rest(tenant, 'GET', `/events?limit=100&after_sequence=${from}`) : this.eventsCall(tenant, from);
-      const seen = await this.call(call, ({ code }) => (code === undefined ? null : `refused as ${code}`));
-      const page = tenant.ledger.log.slice(from, from + 100);
-      for (const [index, event] of (seen.data.events as any[]).entries()) this.follows(tenant, event, from + index);
-      const wrong = difference(
-        page.map(({ changes: _, ...event }, index) => ({ ...event, sequence: from + index + 1 })),
-        seen.data.events,
-        'events',
-      );
-      if (wrong !== null) throw new Divergence(`the log: ${wrong}`);
+      const call = this.prepare(step, tenant, 'events', { after_sequence: from, limit: 100 });
+      const page = log.slice(from, from + 100).map(({ changes: _, ...event }, index) => ({ ...event, sequence: from + index + 1 }));
+      const seen = await this.send(call, { status: 200, data: { events: page } });
+      for (const event of seen.data.events as any[]) this.follows(tenant, event);
       from += page.length;
-    } while (from < tenant.ledger.log.length);
-    for (const [code, currency] of touched) {
-      const expected = balance(tenant.ledger, code, currency);
-      const rest = () => this.rest(tenant, 'GET', `/accounts/code/${code}/balance?currency=${currency}`);
-      await this.call(via === 'rest' ? rest() : this.grpc(tenant, 'getBalance', { accountCode: code, currency }), expected);
+    } while (from < log.length);
+    for (const [account_code, currency] of touched) {
+      await this.read(step, tenant, 'balance', { account_code, currency }, balance(tenant.ledger, account_code, currency));
     }
-    for (const made of this.made.slice(first)) this.checks.add(made);
+    this.made.length = steps;
   }
 
-  private eventsCall(tenant: Tenant, after: number): Grpc {
-    return this.grpc(tenant, 'listEvents', { afterSequence: BigInt(after), limit: 100 });
+  private follows(tenant: Tenant, { sequence, previous_hash, hash, created_at, ...event }: any): void {
+    const created = event.created ?? Math.floor(Date.parse(created_at as string) / 1000);
+    if (previous_hash !== tenant.lastHash)
+      throw new Divergence(`event ${sequence} has previous_hash ${previous_hash}, and its predecessor's hash is ${tenant.lastHash}`);
+    if (!(created >= tenant.lastCreated)) throw new Divergence(`event ${sequence} was created before its predecessor`);
+    [tenant.lastHash, tenant.lastCreated] = [hash, created];
   }
+}
 
-  private follows(tenant: Tenant, event: any, index: number): void {
-    if (index < tenant.ledger.log.length && event.previous_hash !== tenant.lastHash) {
-      throw new Divergence(`event ${index + 1} has previous_hash ${event.previous_hash}, and its predecessor's hash is ${tenant.lastHash}`);
-    }
-    const created = event.created ?? Math.floor(Date.parse(event.created_at) / 1000);
-    if (!(created >= tenant.lastCreated)) throw new Divergence(`event ${index + 1} was created before its predecessor`);
-    tenant.lastHash = event.hash;
-    tenant.lastCreated = created;
-  }
-
-  /** Reads all pages of a list and compares them with what is expected. */
-  async pages(call: (cursor: string) => Call, name: string, expected: unknown[], limit: number): Promise<void> {
-    let cursor = '';
-    for (let from = 0; from === 0 || cursor !== ''; from += limit) {
-      const seen = await this.call(call(cursor), { status: 200, data: { [name]: expected.slice(from, from + limit) } });
-      const next = (seen.status === null ? seen.data.next_cursor || null : seen.data.pagination.next_cursor) as string | null;
-      const more = from + limit < expected.length;
-      if ((next !== null) !== more)
-        throw new Divergence(`${name}: ${more ? 'no' : 'a'} cursor after ${from + limit} of ${expected.length}`);
-      const page = { limit, has_more: more };
-      if (seen.status !== null && !isDeepStrictEqual({ ...seen.data.pagination, next_cursor: 0 }, { ...page, next_cursor: 0 })) {
-        throw new Divergence(`${name}: pagination is ${JSON.stringify(seen.data.pagination)}`);
-      }
-      cursor = next ?? '';
-    }
-  }
+/** A call and its answer in one line. */
+export function printed({ call: { via, tenant, operation, request }, answer }: ModelRun['made'][number]): string {
+  const json = (value: unknown) => JSON.stringify(value, (name, each: unknown) => (name === 'tenant' ? (each as Tenant).slug : each));
+  return `${via} ${tenant.slug} ${operation} ${json(request)} -> ${json(answer).slice(0, 500)}`;
 }

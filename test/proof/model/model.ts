@@ -1,23 +1,43 @@
 // Drives a model of the ledger and a real cluster with the same random steps; where they differ, shrinks the steps and prints them.
-import { setTimeout as pause } from 'node:timers/promises';
 import fc from 'fast-check';
-import pg from 'pg';
-import { toUuid } from '../../../services/platform/ids.ts';
-import { startCluster, type Cluster } from '../../cluster.ts';
-import { ApiClients, printed } from '../api-clients.ts';
+import { startCluster } from '../../cluster.ts';
+import { startReceiver, type Received, type Receiver } from '../../notifier.ts';
+import { LedgerApi } from '../ledger-api.ts';
 import type { Task } from '../task.ts';
-import { chartMoves } from './chart-moves.ts';
+import { businessTypes, chartMoves, readMoves } from './chart-moves.ts';
+import { deliveryMoves, settle } from './deliveries.ts';
 import { refusals } from './expectation.ts';
 import { LedgerModel } from './ledger-model.ts';
-import { Divergence, ModelRun, Tally, Unavailable, type Key, type RunContext, type Tenant } from './model-run.ts';
+import { Divergence, ModelRun, Tally, Unavailable, printed, type RunContext, type Step } from './model-run.ts';
 import { postingMoves } from './posting-moves.ts';
-import { readMoves } from './read-moves.ts';
-import { sequences, stepNames, type Step } from './steps.ts';
-import { isRevoked, tenantMoves } from './tenant-moves.ts';
-import { startReceiver } from './webhook-model.ts';
-import { settle, webhookMoves } from './webhook-moves.ts';
 
-const moves = { ...postingMoves, ...chartMoves, ...readMoves, ...tenantMoves, ...webhookMoves };
+const moves = { ...postingMoves, ...chartMoves, ...readMoves, ...deliveryMoves };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  ...Object.entries(moves).map(([name, { weight, own }]) => ({
+    weight: weight * 2,
+    arbitrary: fc.record({
+      do: fc.constant(name),
+      via: fc.constantFrom('rest', 'grpc'),
+      tenant: fc.constantFrom(0, 0, 0, 1, 2),
+      ...own,
+    }) as fc.Arbitrary<Step>,
+  })),
+);
+
+// Most tenants begin with a webhook or a chart.
+const beginning: fc.Arbitrary<Step[]> = fc
+  .tuple(fc.constantFrom(...businessTypes, ''), fc.boolean())
+  .map(([type, isSubscribed]) => [
+    ...(isSubscribed ? [{ do: 'subscribe', via: 'rest' as const, tenant: 0 }] : []),
+    ...(type === '' ? [] : [{ do: 'setUp', via: 'rest' as const, tenant: 0, type }]),
+  ]);
+
+/** A sequence of at most so many random steps, which refer to things by index, so that it stays valid when shrinking removes some. */
+function sequences(most: number): fc.Arbitrary<Step[]> {
+  const steps = fc.array(step, { minLength: 1, maxLength: most, size: 'max' });
+  return fc.noBias(fc.tuple(beginning, steps).map(([one, rest]) => [...one, ...rest]));
+}
 
 /** Sequences that run at once, each on tenants of its own. */
 const concurrency = 12;
@@ -46,47 +66,32 @@ export interface Drive {
 
 /** A cluster with what sequences need. */
 export class ModelBench {
-  private readonly cluster: Cluster;
   private readonly context: Omit<RunContext, 'tally' | 'newLedger'>;
-  private readonly database: pg.Pool;
+  private readonly receiver: Receiver;
 
-  private constructor(cluster: Cluster, context: ModelBench['context'], database: pg.Pool) {
-    this.cluster = cluster;
+  private constructor(context: ModelBench['context'], receiver: Receiver) {
     this.context = context;
-    this.database = database;
+    this.receiver = receiver;
   }
 
-  /** Starts a cluster that retries failed deliveries at once, and a receiver. */
   static async open(): Promise<ModelBench> {
-    const receiver = await startReceiver();
-    const cluster = await startCluster({ environment: { notifier: { WEBHOOK_RETRY_DELAYS: '0.05,0.05' } } });
-    const database = new pg.Pool({ connectionString: cluster.databases.ledger.adminUrl, max: 2 });
-    database.on('error', () => undefined);
-    const published: RunContext['published'] = async (tenantId, sequence) => {
-      const reached = `select 1 from relay_marks where tenant_id = $1 and sequence >= $2`;
-      for (const until = Date.now() + 60_000; sequence > 0; await pause(10)) {
-        if ((await database.query(reached, [toUuid('tenant', tenantId), sequence])).rowCount) return;
-        if (Date.now() > until) throw new Divergence(`event ${sequence} was not published within 60 s`);
-      }
-    };
-    const inflate: RunContext['inflate'] = async (tenantId, accountId, currency, units) => {
-      const key = [toUuid('tenant', tenantId), toUuid('acc', accountId), currency];
-      await database.query(
-        `update balances set debits = debits + $4, credits = credits + $4 where tenant_id = $1 and account_id = $2 and currency = $3`,
-        [...key, units],
-      );
-      // Ledgers drop what they have cached of this tenant.
-      await database.query(`update heads set rebuilt = rebuilt + 1 where tenant_id = $1`, key.slice(0, 1));
-    };
-    const clients = new ApiClients(cluster);
-    return new ModelBench(cluster, { clients, receiver, owner: await cluster.signUp(), inflate, published }, database);
+    const cluster = await startCluster();
+    const received = new Map<string, Received[]>();
+    const receiver = await startReceiver((request, response) => {
+      const slug = request.path.slice(1);
+      received.set(slug, received.get(slug) ?? []);
+      received.get(slug)!.push(request);
+      receiver.received.length = 0;
+      response.end();
+    });
+    const hooks = new URL(receiver.url).origin;
+    return new ModelBench({ cluster, api: new LedgerApi(cluster), hooks, received, owner: await cluster.signUp() }, receiver);
   }
 
   async close(): Promise<void> {
-    await this.context.clients.close();
-    await this.database.end();
-    await this.cluster.stop();
-    await this.context.receiver.close();
+    await this.context.api.close();
+    await this.context.cluster.stop();
+    await this.receiver.close();
   }
 
   /** Runs sequences until there are enough or one fails; resolves to the smallest failure found. */
@@ -98,7 +103,6 @@ export class ModelBench {
   }: Drive): Promise<{ tally: Tally; failure: Failure | null }> {
     const tally = new Tally();
     const context = { ...this.context, tally, newLedger };
-    const revoked: [ModelRun, Tenant, Key][] = [];
     let failure = null as Failure | null;
     let failedAt = Infinity;
     let started = 0;
@@ -120,9 +124,6 @@ export class ModelBench {
               run = new ModelRun(context);
               return play(run, steps);
             });
-            for (const tenant of run.tenants) {
-              for (const key of tenant.keys) if (key.revokedAt !== undefined) revoked.push([run, tenant, key]);
-            }
           } catch (error) {
             if (failure && failure.seed !== own) return;
             failedAt = Math.min(failedAt, performance.now());
@@ -134,23 +135,20 @@ export class ModelBench {
       }
     };
     await Promise.all(Array.from({ length: concurrency }, runSequences));
-    for (const [run, tenant, key] of failure ? [] : revoked) {
-      while (!(await isRevoked(run, tenant, key))) await pause(100);
-    }
     return { tally, failure };
   }
 }
 
 function failureOf(run: ModelRun, steps: Step[], error: Error, seed: number): Failure {
   const why = error instanceof Divergence ? error.message : (error.stack ?? String(error));
-  return { seed, steps, why, calls: run.made.filter((each) => !run.checks.has(each)).map(printed) };
+  return { seed, steps, why, calls: run.made.map(printed) };
 }
 
 async function play(run: ModelRun, steps: Step[]): Promise<void> {
   const { tally } = run.context;
   await run.newTenant();
   for (const step of steps) {
-    await moves[step.do]!(run, run.tenant(step), step);
+    await moves[step.do]!.move(run, run.tenants[step.tenant % run.tenants.length]!, step);
     tally.steps++;
     tally.count(tally.kinds, step.do);
   }
@@ -169,7 +167,7 @@ export function unreached(tally: Tally): string[] {
 
 /** What was run, in lines. */
 export function report(tally: Tally): string[] {
-  const never = stepNames.filter((name) => !tally.kinds.has(name));
+  const never = Object.keys(moves).filter((name) => !tally.kinds.has(name));
   return [
     `${tally.steps} steps, ${tally.calls} calls, ${tally.postings} postings, ${tally.deliveries} requests to receivers`,
     ...(tally.repeated > 0 ? [`${tally.repeated} sequences repeated because the cluster was unavailable`] : []),

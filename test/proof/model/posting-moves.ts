@@ -1,16 +1,36 @@
-// The steps that move money: postings, reversals and repetitions, each by the model and by the cluster.
+// The steps that move money: postings, reversals and repetitions. Each has its weight, its random parameters, and what it does.
+import fc from 'fast-check';
 import { newId } from '../../../services/platform/ids.ts';
-import type { LedgerModel } from './ledger-model.ts';
-import type { Rest } from '../api-clients.ts';
+import type { Operation } from '../ledger-api.ts';
 import { disagreement, type Expected } from './expectation.ts';
-import { decimal, largestTotal, minor, other as opposite, type Line, type Request, type Side, type Transaction } from './records.ts';
-import type { Step } from './steps.ts';
-import type { Tenant, ModelRun } from './model-run.ts';
-
-/** Executes a step. Throws {@link Divergence}. */
-export type Move = (run: ModelRun, tenant: Tenant, step: Step) => Promise<void>;
+import type { LedgerModel } from './ledger-model.ts';
+import type { ModelRun, Move, Pick, Step, Tenant } from './model-run.ts';
+import { decimal, minor, type Line, type Request, type Transaction } from './records.ts';
 
 type Body = Record<string, any>;
+
+/** How often a step is drawn, its parameters, and what it does. */
+export type Moves = Record<string, { weight: number; own: Record<string, fc.Arbitrary<unknown>>; move: Move }>;
+
+export const nat = fc.nat({ max: 999 });
+export const pick: fc.Arbitrary<Pick> = fc.record({ at: nat, odd: fc.nat({ max: 19 }) });
+export const currency = fc.constantFrom('NGN', 'NGN', 'USD', 'EUR', 'GBP');
+export const unknownTransaction = 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8';
+const amount = fc.constantFrom('1.00', '0.01', '5.5', '10', '10.00', '250.75', '9999999999999.99');
+const side = fc.constantFrom('debit' as const, 'credit' as const);
+const details = {
+  keyed: fc.constantFrom(true, true, false),
+  description: fc.constantFrom(undefined, null, '', 'Déposit 🏦'),
+  reference: fc.constantFrom(undefined, null, 'INV-1', 'INV-2'),
+  metadata: fc.constantFrom(undefined, null, {}, { b: 1, a: { d: [1, 2], c: null } }, { order: 'x' }),
+};
+const item = {
+  ...details,
+  tenant: fc.constantFrom(0, 0, 1, 2),
+  entries: fc.array(fc.record({ account: pick, amount, side }), { minLength: 1, maxLength: 3 }),
+  currency,
+  again: fc.nat({ max: 9 }),
+};
 
 /** The optional fields of a posting. */
 function about(run: ModelRun, { keyed, description, reference, metadata }: Body): Body {
@@ -18,92 +38,61 @@ function about(run: ModelRun, { keyed, description, reference, metadata }: Body)
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-const isSingle = (body: Body) => !('entries' in body);
+const operationOf = (body: Body): Operation => ('entries' in body ? 'double' : 'single');
 
 function requestOf(body: Body): Request {
   const { account_code, amount, side, currency, entries = [{ account_code, amount, side, currency }], ...rest } = body;
-  return { ...rest, kind: isSingle(body) ? 'single' : 'double', entries };
+  return { ...rest, kind: operationOf(body), entries } as Request;
 }
 
-/** A posting's REST body as a gRPC message. */
-function message(tenant: Tenant, body: Body): Body {
-  const { entries, description, reference, metadata, idempotency_key } = requestOf(body);
-  return {
-    tenantId: tenant.id,
-    entries: entries.map(({ account_code, ...rest }) => ({ accountCode: account_code, ...rest })),
-    ...(idempotency_key !== undefined && { idempotencyKey: idempotency_key }),
-    ...(description != null && { description }),
-    ...(reference != null && { reference }),
-    ...(metadata != null && { metadata: JSON.stringify(metadata) }),
-    ...(body['transaction_id'] !== undefined && { transactionId: body['transaction_id'] }),
-  };
-}
-
+/** The balances that these lines concern, four at most. */
 function touchedBy(ledger: LedgerModel, lines: Line[]): [string, string][] {
-  const balanceKeys = new Map(
+  const all = new Map(
     lines.map(({ account_code, currency }) => [`${account_code} ${currency}`, [account_code, currency] as [string, string]]),
   );
   const takes = ([code, currency]: [string, string]) => {
     const account = ledger.accounts.get(code);
     return account && !account.is_group && (account.currency ?? currency) === currency;
   };
-  return [...balanceKeys.values()].filter(takes).slice(0, 4);
+  return [...all.values()].filter(takes).slice(0, 4);
 }
 
-/** Posts in the model and over REST or gRPC, and compares. */
-async function post(run: ModelRun, tenant: Tenant, { transaction_id, ...sent }: Body, via: Step['via']): Promise<void> {
-  const body: Body = via === 'grpc' && transaction_id !== undefined ? { ...sent, transaction_id } : sent;
-  const { ledger } = tenant;
-  const before = ledger.log.length;
-  const path = isSingle(body) ? '/transactions' : '/transactions/double-entry';
-  const { by, ...call } =
-    via === 'rest' ? keyedCall(run.rest(tenant, 'POST', path, body), before) : run.grpc(tenant, 'postTransaction', {});
-  if (call.via === 'grpc') call.request = { posting: { ...message(tenant, body), actor: by.actor, requestId: by.request_id } };
+/** Over gRPC alone a client may choose the transaction's id. */
+async function post(run: ModelRun, tenant: Tenant, { transaction_id, ...rest }: Body, step: Step): Promise<void> {
+  const body = step.via === 'grpc' && transaction_id !== undefined ? { ...rest, transaction_id } : rest;
   const request = requestOf(body);
-  const expected = ledger.post(request, by);
-  await run.call(call, expected);
-  if (!('refused' in expected)) keep(run, tenant, body, expected);
-  await run.compareLog(tenant, before, touchedBy(ledger, request.entries), via);
+  const touched = touchedBy(tenant.ledger, request.entries);
+  const expected = await run.change(step, tenant, [operationOf(body), body], (by) => tenant.ledger.post(request, by), touched);
+  keep(run, tenant, operationOf(body), body, expected);
 }
 
-/** Puts the idempotency key into the body, the header, or both. */
-function keyedCall<Keyed extends Rest>(call: Keyed, turn: number): Keyed {
-  const { idempotency_key: key, ...rest } = call.body as Body;
-  if (key === undefined || turn % 3 === 0) return call;
-  const headers = { ...call.headers, 'idempotency-key': turn % 2 === 0 ? `"${key}"` : key };
-  return { ...call, headers, body: turn % 3 === 1 ? rest : call.body };
-}
-
-async function reverse(run: ModelRun, tenant: Tenant, id: string, body: Body, via: Step['via']): Promise<void> {
+async function reverse(run: ModelRun, tenant: Tenant, body: Body, step: Step): Promise<void> {
   const { ledger } = tenant;
-  const before = ledger.log.length;
-  const path = `/transactions/${id}/reverse`;
-  const rest = run.rest(tenant, 'POST', path, body);
-  const named = {
-    transactionId: id,
-    ...(body['idempotency_key'] && { idempotencyKey: body['idempotency_key'] }),
-    description: body['description'] ?? '',
-  };
-  const { by, ...call } = via === 'rest' ? rest : run.grpc(tenant, 'reverseTransaction', named);
-  const original = ledger.transactions.find((each) => each.transaction_id.known() === id);
-  const expected = ledger.reverse(original, body, by);
-  await run.call(call, expected);
-  if (!('refused' in expected)) keep(run, tenant, body, expected, id);
-  await run.compareLog(tenant, before, touchedBy(ledger, original?.entries ?? []), via);
+  const original = ledger.transactions.find((each) => each.transaction_id.known() === body['transaction_id']);
+  const touched = touchedBy(ledger, original?.entries ?? []);
+  const expected = await run.change(step, tenant, ['reverse', body], (by) => ledger.reverse(original, body, by), touched);
+  keep(run, tenant, 'reverse', body, expected);
+}
+
+/** Counts a posting and keeps it for repetition. */
+function keep(run: ModelRun, tenant: Tenant, operation: Operation, body: Body, expected: Expected): void {
+  if ('refused' in expected) return;
+  tenant.posted.push({ operation, body, transaction: (expected.data as { transaction: Transaction }).transaction });
+  if (expected.status === 201) run.context.tally.postings++;
 }
 
 /** The same request written differently: formats of amounts, defaults and order of names do not matter. */
 function reworded(body: Body, form: number): Body {
-  const amount = (text: string) => (form === 1 ? `0${text}` : text.includes('.') ? text.padEnd(text.indexOf('.') + 3, '0') : `${text}.00`);
-  const { entries, metadata, ...rest } = body;
-  const backwards = metadata && Object.fromEntries(Object.entries(metadata as object).reverse());
-  const again: Body = {
-    ...rest,
-    ...(entries && { entries: entries.map((each: Line) => ({ ...each, amount: longest(amount(each.amount), each.amount) })) }),
-    ...('amount' in rest && { amount: longest(amount(rest['amount']), rest['amount']) }),
-    ...(metadata !== undefined && { metadata: backwards }),
+  const amountOf = (text: string) => {
+    const wanted = form === 1 ? `0${text}` : text.includes('.') ? text.padEnd(text.indexOf('.') + 3, '0') : `${text}.00`;
+    // At most thirteen digits before the point.
+    return wanted.split('.')[0]!.length > 13 ? text : wanted;
   };
-  if (form === 2 && again['description'] == null) again['description'] = '';
+  const again: Body = { ...body };
+  if (again['amount']) again['amount'] = amountOf(again['amount'] as string);
+  if (again['entries']) again['entries'] = again['entries'].map((each: Line) => ({ ...each, amount: amountOf(each.amount) }));
+  if (again['metadata']) again['metadata'] = Object.fromEntries(Object.entries(again['metadata'] as object).reverse());
+  if (form === 2) again['description'] ??= '';
   if (form === 3) for (const name of ['description', 'reference', 'metadata']) again[name] ??= null;
   return again;
 }
@@ -121,130 +110,124 @@ function altered(body: Body, what: string, fresh: string): Body {
   return first && what in first ? { ...body, entries: [alter(first), ...rest] } : alter(body);
 }
 
-// An amount has at most thirteen digits before the point.
-const longest = (wanted: string, before: string) => (wanted.split('.')[0]!.length > 13 ? before : wanted);
-
 /** The entries of a batch item, with one more that balances them where possible. */
-function linesOf(run: ModelRun, tenant: Tenant, item: Body): Body {
-  const lines = (item['entries'] as Body[]).map(({ account, amount, side }) => {
-    return { account_code: run.code(tenant, account, item['currency']), amount, side, currency: item['currency'] };
+function linesOf(run: ModelRun, tenant: Tenant, { entries, currency }: Body): Body {
+  const lines = (entries as Body[]).map(({ account, amount, side }) => {
+    return { account_code: run.code(tenant, account as Pick, currency as string), amount, side, currency };
   });
   if (lines.length === 1) return lines[0]!;
   const sum = lines.reduce((all, { side, amount }) => all + (side === 'debit' ? minor(amount) : -minor(amount)), 0n);
-  const amount = decimal(sum < 0n ? -sum : sum);
-  if (sum !== 0n && amount.length <= 16) lines.push({ ...lines[0]!, side: sum > 0n ? 'credit' : 'debit', amount });
+  const rest = decimal(sum < 0n ? -sum : sum);
+  if (sum !== 0n && rest.length <= 16) lines.push({ ...lines[0]!, side: sum > 0n ? 'credit' : 'debit', amount: rest });
   return { entries: lines };
 }
 
-/** Counts a posting and keeps it for repetition. */
-function keep(run: ModelRun, tenant: Tenant, body: Body, answered: { status: number; data: unknown }, reverses?: string): void {
-  const { transaction } = answered.data as { transaction: Transaction };
-  tenant.posted.push({ body, transaction, ...(reverses !== undefined && { reverses }) });
-  if (answered.status === 201) run.context.tally.postings++;
+/** Postings of several tenants in one call; some repeat the one before, or use its key for another posting. */
+async function batch(run: ModelRun, first: Tenant, step: Step): Promise<void> {
+  const before = new Map(run.tenants.map((each) => [each, each.ledger.log.length]));
+  const items = (step['items'] as Body[]).reduce<{ tenant: Tenant; body: Body }[]>((all, each) => {
+    const tenant = each['tenant'] === 0 ? first : run.tenants[each['tenant'] % run.tenants.length]!;
+    const last = all.findLast((other) => other.tenant === tenant && other.body['idempotency_key'] !== undefined)?.body;
+    const fresh = { ...about(run, each), ...linesOf(run, tenant, each) };
+    const body =
+      last && each['again'] < 2 ? last : last && each['again'] === 2 ? { ...fresh, idempotency_key: last['idempotency_key'] } : fresh;
+    return [...all, { tenant, body }];
+  }, []);
+  const calls = items.map(({ tenant, body }) => run.prepare({ ...step, via: 'grpc' }, tenant, operationOf(body), body));
+  const expected = items.map(({ tenant, body }, place) => tenant.ledger.post(requestOf(body), calls[place]!.by));
+  await run.send(run.prepare({ ...step, via: 'grpc' }, first, 'batch', { postings: calls }), ({ code, data }) => {
+    if (code !== undefined) return `the whole batch was refused as ${code}`;
+    if (data.results.length !== items.length) return `${data.results.length} results`;
+    const wrong = expected.map((each, place) => {
+      const { transaction, refusal, replayed } = data.results[place];
+      const { reason, field, tag, value } = refusal ?? {};
+      return disagreement(each, { status: null, code: reason, field, tag, value, data: { transaction }, replayed });
+    });
+    const place = wrong.findIndex((each) => each !== null);
+    return place < 0 ? null : `item ${place}: ${wrong[place]}`;
+  });
+  for (const [place, { tenant, body }] of items.entries()) {
+    const outcome = expected[place]!;
+    if ('refused' in outcome) run.context.tally.refused(null, outcome.refused[0]!.code);
+    else keep(run, tenant, operationOf(body), body, outcome);
+  }
+  for (const [tenant, own] of Map.groupBy(items, (each) => each.tenant)) {
+    const lines = own.flatMap(({ body }) => requestOf(body).entries);
+    await run.compareLog(step, tenant, before.get(tenant)!, touchedBy(tenant.ledger, lines));
+  }
 }
 
-export const postingMoves: Record<string, Move> = {
-  async double(run, tenant, step) {
-    const { debit, credit, amount, currency, unbalanced } = step;
-    const line = (pick: Body, side: string) => ({ account_code: run.code(tenant, pick as never, currency), amount, side, currency });
-    const entries = [line(debit, 'debit'), line(credit, 'credit')];
-    if (unbalanced === 0) entries[1]!.amount = '3.33';
-    if (unbalanced === 1) entries[1]!.currency = currency === 'NGN' ? 'USD' : 'NGN';
-    const own = step.via === 'grpc' && unbalanced > 9 ? { transaction_id: newId('txn') } : {};
-    await post(run, tenant, { ...about(run, step), ...own, entries }, step.via);
+const chosen = (tenant: Tenant, at: number) => tenant.posted[at % Math.max(1, tenant.posted.length)];
+
+export const postingMoves: Moves = {
+  double: {
+    weight: 16,
+    own: { ...details, debit: pick, credit: pick, amount, currency, unbalanced: fc.nat({ max: 19 }) },
+    move: async (run, tenant, step) => {
+      const { debit, credit, amount, currency, unbalanced } = step;
+      const line = (account: Pick, side: string) => ({ account_code: run.code(tenant, account, currency), amount, side, currency });
+      const entries = [line(debit, 'debit'), line(credit, 'credit')];
+      if (unbalanced === 0) entries[1]!.amount = '3.33';
+      if (unbalanced === 1) entries[1]!.currency = currency === 'NGN' ? 'USD' : 'NGN';
+      const own = unbalanced > 9 ? { transaction_id: newId('txn') } : {};
+      await post(run, tenant, { ...about(run, step), ...own, entries }, step);
+    },
   },
-  async single(run, tenant, step) {
-    const { amount, side, currency, account } = step;
-    await post(run, tenant, { ...about(run, step), account_code: run.code(tenant, account, currency), amount, side, currency }, step.via);
+  single: {
+    weight: 8,
+    own: { ...details, account: pick, amount, side, currency },
+    move: async (run, tenant, step) => {
+      const { amount, side, currency, account } = step;
+      await post(run, tenant, { ...about(run, step), account_code: run.code(tenant, account, currency), amount, side, currency }, step);
+    },
   },
-  async many(run, tenant, step) {
-    const entries = (step['lines'] as Body[]).flatMap(({ from, to, amount, currency }) => [
-      { account_code: run.code(tenant, to, currency), amount, side: 'debit', currency },
-      { account_code: run.code(tenant, from, currency), amount, side: 'credit', currency },
-    ]);
-    await post(run, tenant, { ...about(run, step), entries }, step.via);
+  many: {
+    weight: 6,
+    own: { ...details, lines: fc.array(fc.record({ from: pick, to: pick, amount, currency }), { minLength: 2, maxLength: 4 }) },
+    move: async (run, tenant, step) => {
+      const entries = (step['lines'] as Body[]).flatMap(({ from, to, amount, currency }) => [
+        { account_code: run.code(tenant, to, currency), amount, side: 'debit', currency },
+        { account_code: run.code(tenant, from, currency), amount, side: 'credit', currency },
+      ]);
+      await post(run, tenant, { ...about(run, step), entries }, step);
+    },
   },
-  async batch(run, first, step) {
-    const before = new Map(run.tenants.map((each) => [each, each.ledger.log.length]));
-    const items: { tenant: Tenant; body: Body; expected: Expected }[] = [];
-    const postings = (step['items'] as Body[]).map((item) => {
-      const tenant = item['tenant'] === 0 ? first : run.tenants[item['tenant'] % run.tenants.length]!;
-      const last = items.findLast((each) => each.tenant === tenant)?.body;
-      // The same key twice in one call, with the same posting or another.
-      const again = last?.['idempotency_key'] === undefined ? 9 : item['again'] % 10;
-      const body = again < 2 ? last! : { ...about(run, item), ...linesOf(run, tenant, item) };
-      if (again === 2) body['idempotency_key'] = last!['idempotency_key'];
-      const by = { actor: 'model', request_id: run.next('r') };
-      items.push({ tenant, body, expected: tenant.ledger.post(requestOf(body), by) });
-      return { ...message(tenant, body), actor: by.actor, requestId: by.request_id };
-    });
-    await run.call({ via: 'grpc', method: 'postTransactions', request: { postings } }, ({ code, data }) => {
-      if (code !== undefined) return `the whole batch was refused as ${code}`;
-      for (const [index, { expected }] of items.entries()) {
-        const { transaction, refusal, replayed } = data.results[index];
-        const { reason, field, tag, value } = refusal ?? {};
-        const wrong = disagreement(expected, { status: null, code: reason, field, tag, value, data: { transaction }, replayed });
-        if (wrong !== null) return `item ${index}: ${wrong}`;
-      }
-      return data.results.length === items.length ? null : `${data.results.length} results`;
-    });
-    for (const { tenant, body, expected } of items) {
-      const { tally } = run.context;
-      if ('refused' in expected) tally.refused(null, expected.refused[0]!.code);
-      else keep(run, tenant, body, expected);
-    }
-    for (const [tenant, own] of Map.groupBy(items, (each) => each.tenant)) {
-      const lines = own.flatMap(({ body }) => requestOf(body).entries);
-      await run.compareLog(tenant, before.get(tenant)!, touchedBy(tenant.ledger, lines), step.via);
-    }
+  batch: { weight: 4, own: { items: fc.array(fc.record(item), { minLength: 1, maxLength: 6 }) }, move: batch },
+  reverse: {
+    weight: 7,
+    own: { ...details, transaction: pick },
+    move: async (run, tenant, step) => {
+      const { at, odd } = step['transaction'];
+      const recent = tenant.ledger.transactions.slice(-20);
+      const transaction_id = odd === 0 ? unknownTransaction : recent[at % Math.max(1, recent.length)]?.transaction_id.known();
+      const { reference: _, metadata: __, ...own } = about(run, step);
+      if (transaction_id !== undefined) await reverse(run, tenant, { ...own, transaction_id }, step);
+    },
   },
-  /** Inflates an account's totals to nearly the maximum, then posts twice: one still fits, the other does not. */
-  async fill(run, tenant, step) {
-    const { amount, spare } = step;
-    const { ledger } = tenant;
-    const balanceKeys = [...ledger.totals.keys()];
-    const [full, currency] = balanceKeys[step['at'] % Math.max(1, balanceKeys.length)]?.split(' ') ?? [];
-    if (full === undefined || currency === undefined) return;
-    const other = run.code(tenant, step['other'], currency);
-    const totals = ledger.totalsOf(full, currency);
-    const larger: Side = totals.debit > totals.credit ? 'debit' : 'credit';
-    const more = largestTotal - totals[larger] - minor(amount) + BigInt(spare);
-    if (more < 0n) return;
-    await run.context.inflate(tenant.id, ledger.accounts.get(full)!.id.known(), currency, more);
-    ledger.totals.set(`${full} ${currency}`, { ...totals, debit: totals.debit + more, credit: totals.credit + more });
-    for (const each of [amount, '0.01']) {
-      const line = { account_code: full, amount: each, side: larger, currency };
-      const entries = [line, { ...line, account_code: other, side: opposite(larger) }];
-      await post(run, tenant, { ...about(run, step), entries }, step.via);
-    }
+  again: {
+    weight: 7,
+    own: { posting: nat, form: fc.nat({ max: 3 }) },
+    move: async (run, tenant, step) => {
+      const found = chosen(tenant, step['posting']);
+      if (!found) return;
+      if (found.operation === 'reverse') return reverse(run, tenant, found.body, step);
+      const body = reworded(found.body, step['form']);
+      // Without a key it is a new posting, unless it names the transaction's id.
+      const id = found.transaction.transaction_id.known();
+      const isKeyless = body['idempotency_key'] === undefined && step['form'] > 0;
+      const named = step.via === 'grpc' && step['form'] > 1 ? { transaction_id: id } : { idempotency_key: id };
+      await post(run, tenant, { ...body, ...(isKeyless && named) }, step);
+    },
   },
-  async reverse(run, tenant, step) {
-    const { at, odd } = step['transaction'];
-    const { transactions } = tenant.ledger;
-    const id =
-      odd === 0
-        ? 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8'
-        : transactions.at(-1 - (at % Math.max(1, Math.min(20, transactions.length))))?.transaction_id.known();
-    const { idempotency_key, description } = about(run, step);
-    const body = Object.fromEntries(Object.entries({ idempotency_key, description }).filter(([, value]) => value !== undefined));
-    if (id !== undefined) await reverse(run, tenant, id, body, step.via);
-  },
-  async again(run, tenant, step) {
-    const found = tenant.posted[step['posting'] % Math.max(1, tenant.posted.length)];
-    if (!found) return;
-    if (found.reverses !== undefined) return reverse(run, tenant, found.reverses, found.body, step.via);
-    const body = reworded(found.body, step['form']);
-    // Without a key it is a new posting, unless it names the transaction's id.
-    const id = found.transaction.transaction_id.known();
-    const keyless = body['idempotency_key'] === undefined && step['form'] > 0;
-    const named = !keyless ? {} : step.via === 'rest' || step['form'] === 1 ? { idempotency_key: id } : { transaction_id: id };
-    await post(run, tenant, { ...body, ...named }, step.via);
-  },
-  async reuse(run, tenant, step) {
-    const found = tenant.posted[step['posting'] % Math.max(1, tenant.posted.length)];
-    if (found?.body['idempotency_key'] === undefined) return;
-    const body = altered(found.body, found.reverses === undefined ? step['what'] : 'description', run.next('Other '));
-    if (found.reverses !== undefined) await reverse(run, tenant, found.reverses, body, step.via);
-    else await post(run, tenant, body, step.via);
+  reuse: {
+    weight: 4,
+    own: { posting: nat, what: fc.constantFrom('description', 'reference', 'metadata', 'amount', 'account_code', 'side', 'currency') },
+    move: async (run, tenant, step) => {
+      const found = chosen(tenant, step['posting']);
+      if (found?.body['idempotency_key'] === undefined) return;
+      const isReversal = found.operation === 'reverse';
+      const body = altered(found.body, isReversal ? 'description' : step['what'], run.next('Other '));
+      await (isReversal ? reverse : post)(run, tenant, body, step);
+    },
   },
 };

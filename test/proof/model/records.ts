@@ -89,13 +89,8 @@ export interface Change {
 export type LogEvent = By & { type: string; data: Record<string, unknown>; changes: Change[]; id: Learned };
 
 /** The key and id that the client chose, if any. */
-export interface Names {
-  key: string | undefined;
-  id?: string | undefined;
-}
+export type Names = Record<'key' | 'id', string | undefined>;
 
-/** Debits and credits of a balance have at most 38 digits, minor units. */
-export const largestTotal = 10n ** 38n - 1n;
 export const currencies = ['NGN', 'USD', 'EUR', 'GBP'];
 export const other = (side: Side): Side => (side === 'debit' ? 'credit' : 'debit');
 
@@ -169,12 +164,5 @@ export function newTransaction(about: About, entries: Entry[], sequence: number,
 export function posted({ entries, ...transaction }: Transaction): Record<string, unknown> {
   const later = ['status', 'created_at', 'effective_at', 'reversed_by'];
   const shown = Object.fromEntries(Object.entries(transaction).filter(([name]) => !later.includes(name)));
-  const lines = entries.map(({ account_id, account_code, amount, side, currency }) => ({
-    account_id,
-    account_code,
-    amount,
-    side,
-    currency,
-  }));
-  return { ...shown, lines };
+  return { ...shown, lines: entries.map(({ counter: _, balance_after: __, ...line }) => line) };
 }

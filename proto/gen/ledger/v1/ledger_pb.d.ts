@@ -75,7 +75,7 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
   transactionId: string;
 
   /**
-   * 1 to 255 code points, kept for ever; if absent, the transaction id is the key.
+   * 1 to 255 printable characters without a blank at either end, kept for ever; if absent, the transaction id is the key.
    *
    * @generated from field: string idempotency_key = 3;
    */
@@ -294,6 +294,14 @@ export declare type Refusal = Message<"ledger.v1.Refusal"> & {
    * @generated from field: string value = 5;
    */
   value: string;
+
+  /**
+   * More of it, also in the metadata of ErrorInfo: `debits`, `credits` and `difference` of `unbalanced`; the first request's `transaction_id`, and
+   * the `fields` in which this one differs, comma-separated, of `idempotency_key_reused`.
+   *
+   * @generated from field: map<string, string> details = 6;
+   */
+  details: { [key: string]: string };
 };
 
 /**
@@ -593,7 +601,7 @@ export declare type ListTransactionsRequest = Message<"ledger.v1.ListTransaction
   limit: number;
 
   /**
-   * `next_cursor` of the previous page; empty for the first page.
+   * `next_cursor` of the previous page, with the same tenant and filters; empty for the first page.
    *
    * @generated from field: string cursor = 9;
    */

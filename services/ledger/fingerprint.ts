@@ -1,0 +1,78 @@
+// Whether a posting is the same request as one before, and in which fields it differs.
+import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { sha256 } from '../platform/digest.ts';
+import { toDecimal } from '../platform/money.ts';
+import { Refusal, type Request } from './accounting.ts';
+import { checkedMetadata } from './fields.ts';
+import type { ValidatedPosting } from './mapping.ts';
+
+/** What makes two postings the same request. */
+export interface RequestContent extends Request {
+  description: string;
+  reference: string | null;
+  /** A JSON object as text. */
+  metadata: string;
+  /** The transaction to reverse; `entries` is empty then. */
+  reverses: { id: string; uuid: string } | null;
+}
+
+const version = Buffer.from([1]);
+const maxFields = 20;
+
+/** Equal for the same request: absent equals default, entries are ordered, the keys of `metadata`, given in canonical form, are not. */
+export function fingerprint(posting: RequestContent, metadata: string): Buffer {
+  const canonical = JSON.stringify([
+    posting.kind,
+    posting.description,
+    posting.reference,
+    posting.entries.map((entry) => [entry.code, entry.amount.toString(), entry.side, entry.currency]),
+    metadata,
+    posting.reverses?.id ?? null,
+  ]);
+  return Buffer.concat([version, sha256(canonical)]);
+}
+
+/** The refusal of a posting whose key was used for another request. */
+export function keyReused(posting: ValidatedPosting, transaction: Transaction): Refusal {
+  const fields = differingFields(posting, transaction);
+  const details = { transaction_id: transaction.transactionId, fields: fields.join() };
+  const message = `this idempotency key was used for another request, which differs in ${fields.join(', ')}`;
+  const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: posting.idempotencyKey, details };
+  return new Refusal('idempotency_key_reused', message, blame);
+}
+
+/** The refusal of a posting whose transaction id was posted under another key. */
+export function idReused({ transactionId, reverses }: ValidatedPosting): Refusal {
+  const details = { transaction_id: transactionId, fields: 'idempotency_key' };
+  const field = reverses ? 'reversal_id' : 'transaction_id';
+  const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };
+  return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
+}
+
+/** The fields in which a posting differs from a transaction, as REST names them: at most 20. */
+function differingFields(posting: RequestContent, transaction: Transaction): string[] {
+  const { kind, description, reference, metadata } = transaction;
+  const canonical = (text: string) => checkedMetadata(text).canonical;
+  return [
+    ...(posting.kind === kind ? differingEntries(posting, transaction) : ['kind']),
+    ...(posting.description === description ? [] : ['description']),
+    ...(posting.reference === (reference ?? null) ? [] : ['reference']),
+    ...(canonical(posting.metadata) === canonical(metadata) ? [] : ['metadata']),
+  ].slice(0, maxFields);
+}
+
+function differingEntries({ kind, reverses, entries }: RequestContent, transaction: Transaction): string[] {
+  if (reverses) return reverses.id === transaction.reverses ? [] : ['transaction_id'];
+  const posted = transaction.entries.filter((entry) => !entry.counter);
+  if (entries.length !== posted.length) return ['entries'];
+  return entries.flatMap((entry, index) => {
+    const { accountCode, amount, side, currency } = posted[index] as (typeof posted)[number];
+    const path = kind === 'single' ? '' : `entries[${index}].`;
+    return [
+      ...(entry.code === accountCode ? [] : [`${path}account_code`]),
+      ...(toDecimal(entry.amount) === amount ? [] : [`${path}amount`]),
+      ...(entry.side === side ? [] : [`${path}side`]),
+      ...(entry.currency === currency ? [] : [`${path}currency`]),
+    ];
+  });
+}

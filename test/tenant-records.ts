@@ -1,0 +1,36 @@
+// A tenant with one record of each kind, for tests that name them in paths and messages.
+import type { Cluster, Person, Tenant } from './cluster.ts';
+
+/** A tenant with a wallet's chart, a posting, a webhook that nobody answers, a delivery, and a second API key. */
+export interface TenantRecords {
+  tenant: Tenant;
+  /** With every scope. */
+  key: string;
+  /** By the names that paths have for them. `key_id`: of the second key. */
+  ids: Record<'transaction_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
+}
+
+/** Makes a tenant with its records. Throws where one is refused. */
+export async function newTenantRecords(
+  cluster: Cluster,
+  { person, account_code = 'SETTLEMENT-NGN', posting = {} }: { person?: Person; account_code?: string; posting?: object } = {},
+): Promise<TenantRecords> {
+  const tenant = await cluster.tenant(person ? { person } : {});
+  const key = await cluster.apiKey(tenant);
+  const path = `/v1/tenants/${tenant.slug}`;
+  const made = async (where: string, body: unknown, by = key) => {
+    const answer = await cluster.rest('POST', where, { key: by, body });
+    // The test delivery fails with 502, and has an id all the same.
+    if (answer.status >= 300 && answer.status !== 502) throw new Error(`${where}: ${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  };
+  await made(`${path}/accounts/setup`, { business_type: 'wallet' });
+  if (account_code !== 'SETTLEMENT-NGN') await made(`${path}/accounts`, { account_code, name: account_code, type: 'asset' });
+  const line = { account_code, amount: '1000000.00', side: 'debit', currency: 'NGN' };
+  const { transaction } = (await made(`${path}/transactions`, { ...line, ...posting })).data;
+  await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'] });
+  const { delivery_id } = await made(`${path}/webhooks/test`, {});
+  const keys = `/v1/tenants/${tenant.id}/api-keys`;
+  const { api_key } = (await made(keys, { name: 'x', scopes: ['reports:read'] }, tenant.owner.token)).data;
+  return { tenant, key, ids: { transaction_id: transaction.transaction_id, delivery_id, key_id: api_key.id, account_code } };
+}
