@@ -113,7 +113,7 @@ export interface Line {
 }
 
 /** A balance before and after a posting. */
-export interface Change {
+export interface BalanceChange {
   account: Account;
   currency: string;
   before: Balance;
@@ -124,7 +124,7 @@ export interface Change {
 export interface Posted {
   lines: Line[];
   /** One an account and currency, in order of first appearance. */
-  changes: Change[];
+  changes: BalanceChange[];
 }
 
 /** The balance of an account without postings. */
@@ -163,7 +163,7 @@ export function post(request: Request, books: Books): Posted {
     lines.push({ ...entry, account: books.suspense(entry.currency), side: opposite(entry.side), counter: true });
   }
 
-  const changes: Change[] = [];
+  const changes: BalanceChange[] = [];
   for (const line of lines) {
     let change = changes.find(({ account, currency }) => account === line.account && currency === line.currency);
     if (!change) {
@@ -213,7 +213,7 @@ function accountMustTakeEntry(entry: Entry, kind: Request['kind'], index: number
   return account;
 }
 
-function totalsMustFit(change: Change, request: Request): void {
+function totalsMustFit(change: BalanceChange, request: Request): void {
   if (change.after.debits > largestTotal || change.after.credits > largestTotal) {
     const blame = blamed(request, change, 'balance_overflow', () => true);
     throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would have more than 38 digits`, blame);
@@ -221,7 +221,7 @@ function totalsMustFit(change: Change, request: Request): void {
 }
 
 // Compares the balance after the whole transaction. A transaction that does not lower an already negative balance is allowed.
-function balanceMustNotGoNegative(change: Change, request: Request): void {
+function balanceMustNotGoNegative(change: BalanceChange, request: Request): void {
   if (change.account.allowNegative) return;
   const after = net(change.account, change.after);
   if (after >= 0n || after >= net(change.account, change.before)) return;
@@ -231,7 +231,7 @@ function balanceMustNotGoNegative(change: Change, request: Request): void {
 }
 
 // The last entry that fits on the changed balance; for a single entry's suspense account it is the only entry.
-function blamed(request: Request, change: Change, tag: Reason, fits: (entry: Entry) => boolean): Blame {
+function blamed(request: Request, change: BalanceChange, tag: Reason, fits: (entry: Entry) => boolean): Blame {
   const found = request.entries.findLastIndex(
     (entry) => entry.code === change.account.code && entry.currency === change.currency && fits(entry),
   );

@@ -23,7 +23,7 @@ import { activeUntil } from './outbox/active-cursors.ts';
 import { positionOf, type Page } from './page.ts';
 import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
-import * as writing from './write.ts';
+import { writeLocked } from './write.ts';
 
 /**
  * Creates all accounts of a template. Returns them in the template's order; a second call returns them as they are now with `created`
@@ -222,8 +222,8 @@ async function lock(
 function write(client: Client, events: LogRow[], head: Head, nowMs: number): Promise<unknown> {
   const tenants = [head.tenant];
   const opened = { tenants, untilMs: activeUntil(nowMs) };
-  const change = { tenants, untilMs: Infinity, unmovedHeads: [], movedHeads: [], opened, log: events, posted: [], balances: [] };
-  return allSettledOrThrow(sendTogether(client, () => [writing.moveHeads(client, [head]), writing.write(client, change)]));
+  const rows = { tenants, opened, log: events, posted: [], balances: [] };
+  return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows)));
 }
 
 async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {

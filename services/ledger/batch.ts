@@ -4,15 +4,13 @@ import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import type { TenantState } from './account-cache.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { Changes } from './changes.ts';
-import { insertAccounts } from './chart.ts';
-import { differingFields } from './fingerprint.ts';
+import { idReused, keyReused } from './fingerprint.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { isAbandoned, neverSent, type Item, type Outcome } from './queue.ts';
-import { transactionsBySequence } from './reads.ts';
 import { suspenseCode } from './templates.ts';
-import { moveHeads, write } from './write.ts';
+import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
 
 /** Time a call to the database gets at least, milliseconds: a call that comes too late is decided again on the locking path. */
@@ -21,9 +19,6 @@ const minCallMs = 1_000;
 /** Refusals that take precedence over what a transaction's id was used for. */
 const beforeIds: Reason[] = ['transaction_not_found', 'idempotency_key_reused'];
 
-/** A change that only moves heads. */
-const noRows = { opened: { tenants: [], untilMs: 0 }, log: [], posted: [], balances: [] };
-
 /** A tenant's state, changed by the batch, and its head before. */
 interface OpenedTenant {
   state: TenantState;
@@ -31,8 +26,8 @@ interface OpenedTenant {
 }
 
 /**
- * Items, the state of their tenants, and what was decided. It is written on condition that the heads are still as in that state. The
- * caller begins and commits. The states given to a batch are changed by it: when its transaction fails they are void.
+ * Use it in this order: `addState` for each tenant, `read` and `readOn` unless all is known, `decide`, then `write` or `writeLocked`. It
+ * changes the states it was given: they are void when its transaction fails.
  */
 export class Batch {
   readonly items: Item[];
@@ -79,15 +74,14 @@ export class Batch {
    * Tenants (UUIDs) whose heads do not move, of which something was refused that an earlier call may have been sent with. If that call
    * reaches the database late it still finds the head it needs, and would post what was refused.
    */
-  get ambiguous(): string[] {
-    return [...this.refusedAgain].filter((tenant) => {
-      const { state, from } = this.opened.get(tenant) as OpenedTenant;
-      return state.head.sequence === from.sequence;
-    });
+  private get ambiguous(): string[] {
+    return [...this.refusedAgain].filter((tenant) => !hasMoved(this.opened.get(tenant) as OpenedTenant));
   }
 
-  get newAccounts(): Changes['newAccounts'] {
-    return this.changes.newAccounts;
+  /** Why only the locking path can write what was decided, or null. */
+  get needsLock(): string | null {
+    if (this.changes.newAccounts.length > 0) return 'accounts are created under the lock';
+    return this.ambiguous.length > 0 ? 'a refused posting may be on its way' : null;
   }
 
   /** Whether nothing has to be read before the rules can decide, used keys aside. */
@@ -123,7 +117,7 @@ export class Batch {
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
   async readOn(client: Client): Promise<void> {
-    await Promise.all([this.readAccounts(client), readReplays(client, this.keys)]);
+    await Promise.all([this.readAccounts(client), queries.readReplays(client, this.keys)]);
   }
 
   private async readAccounts(client: Client): Promise<void> {
@@ -200,17 +194,6 @@ export class Batch {
     }
   }
 
-  /** Keeps earlier calls from posting for ambiguous tenants, whose heads the caller has locked. Send it before `write`. */
-  fence(client: Client): Promise<void>[] {
-    const { ambiguous } = this;
-    for (const tenant of ambiguous) {
-      const { state, from } = this.opened.get(tenant) as OpenedTenant;
-      state.head.rebuilt += 1n;
-      from.rebuilt += 1n;
-    }
-    return ambiguous.length === 0 ? [] : [fenceHeads(client, ambiguous)];
-  }
-
   /**
    * Limits a write without locked heads to the time in which every item's caller waits: a caller that got an unknown outcome may have
    * repeated its posting and been refused. Call it when the clock has just been set.
@@ -220,29 +203,40 @@ export class Batch {
     this.untilMs = this.nowMs + Math.max(left, minCallMs);
   }
 
-  /**
-   * Sends everything that was decided; the last answer is the database's clock. It is a transaction of its own unless the caller has begun
-   * one, which it must where there are `newAccounts`. `locked`: the caller's transaction has locked the heads.
-   */
-  write(client: Client, { locked = false } = {}): Promise<unknown>[] {
-    const heads = [...this.opened.values()].map(({ state, from }) => ({ head: state.head, from }));
-    const { moved = [], unmoved = [] } = Object.groupBy(heads, ({ head, from }) => (head.sequence === from.sequence ? 'unmoved' : 'moved'));
-    const movedHeads = moved.sort((a, b) => (a.head.tenant < b.head.tenant ? -1 : 1));
-    const unmovedHeads = unmoved.map(({ from }) => from);
-    this.written = movedHeads.map(({ head }) => head.tenant);
-    this.activated = this.written.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
-    const { tenants, untilMs, newAccounts } = this;
-    const { log, posted, balances } = this.changes;
-    const positions = { tenants, untilMs, unmovedHeads, movedHeads };
-    const rows = { opened: { tenants: this.activated, untilMs: activeUntil(this.nowMs) }, log, posted, balances };
-    if (newAccounts.length === 0 && !locked) return [write(client, { ...positions, ...rows })];
-    const newHeads = movedHeads.map(({ head }) => head);
-    // Heads first, because they are the lock; then accounts, to which balances refer by foreign key.
+  /** Writes what was decided if no head has moved since, as a transaction of its own. Returns the database's clock. */
+  write(client: Client): Promise<number> {
+    const moved = this.moved();
+    const movedHeads = moved.map(({ state, from }) => ({ head: state.head, from }));
+    const unmovedHeads = [...this.opened.values()].filter((each) => !hasMoved(each)).map(({ from }) => from);
+    return write(client, { ...this.rows(moved), untilMs: this.untilMs, unmovedHeads, movedHeads });
+  }
+
+  /** Writes what was decided in the caller's transaction, which has locked the heads. */
+  writeLocked(client: Client): Promise<unknown>[] {
+    const { ambiguous } = this;
+    for (const tenant of ambiguous) (this.opened.get(tenant) as OpenedTenant).state.head.rebuilt += 1n;
+    const moved = this.moved();
     return [
-      locked ? moveHeads(client, newHeads) : write(client, { ...positions, ...noRows }),
-      ...(newAccounts.length > 0 ? [insertAccounts(client, newAccounts)] : []),
-      write(client, { tenants, untilMs: Infinity, unmovedHeads: [], movedHeads: [], ...rows }),
+      ...(ambiguous.length > 0 ? [fenceHeads(client, ambiguous)] : []),
+      ...writeLocked(
+        client,
+        moved.map(({ state }) => state.head),
+        this.rows(moved),
+        this.changes.newAccounts,
+      ),
     ];
+  }
+
+  /** Tenants whose heads move, ascending. */
+  private moved(): OpenedTenant[] {
+    return [...this.opened.values()].filter(hasMoved).sort((a, b) => (a.from.tenant < b.from.tenant ? -1 : 1));
+  }
+
+  private rows(moved: OpenedTenant[]): BatchRows {
+    this.written = moved.map(({ from }) => from.tenant);
+    this.activated = this.written.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
+    const { log, posted, balances } = this.changes;
+    return { tenants: this.tenants, opened: { tenants: this.activated, untilMs: activeUntil(this.nowMs) }, log, posted, balances };
   }
 
   /** Call it after the commit. */
@@ -268,8 +262,8 @@ export class Batch {
     }
   }
 
-  /** Reads the keys of refused postings and decides those anew whose key was used before this batch. Call it after the commit. */
-  async readKeysOfRefused(client: Client): Promise<void> {
+  /** After the commit, looks up what the refused postings' keys and ids were used for, and decides them anew where they were used before. */
+  async recheckRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
     const startOf = (tenant: string) => this.opened.get(tenant)?.from.sequence ?? 0n;
     const rows = await queries.usedKeys(
@@ -278,15 +272,18 @@ export class Batch {
     );
     const before = rows.filter((row) => row.sequence <= startOf(row.tenant_id));
     const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
-    await readReplays(client, used);
+    await queries.readReplays(client, used);
     // Only now, because a batch that is begun meanwhile goes by these.
     for (const [key, row] of used) this.keys.set(key, row);
     for (const settled of refused) {
-      const { posting } = settled.item;
-      const known = this.keys.get(keyOf(posting));
-      if (known && known.sequence <= startOf(posting.tenant)) settled.outcome = this.outcomeOf(settled.item);
+      if (used.has(keyOf(settled.item.posting))) settled.outcome = this.outcomeOf(settled.item);
     }
+    await this.readIdsOfRefused(client);
   }
+}
+
+function hasMoved({ state, from }: OpenedTenant): boolean {
+  return state.head.sequence !== from.sequence;
 }
 
 function keyOf({ tenant, idempotencyKey }: ValidatedPosting): string {
@@ -305,42 +302,4 @@ function replayOf(item: Item, used: queries.UsedKey): Outcome {
 
 function resultOf(transaction: Transaction, replayed: boolean): { result: PostingResult } {
   return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: 'transaction', value: transaction }, replayed } };
-}
-
-function keyReused(posting: ValidatedPosting, transaction: Transaction): Refusal {
-  const fields = differingFields(posting, transaction);
-  const details = { transaction_id: transaction.transactionId, fields: fields.join() };
-  const message = `this idempotency key was used for another request, which differs in ${fields.join(', ')}`;
-  const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: posting.idempotencyKey, details };
-  return new Refusal('idempotency_key_reused', message, blame);
-}
-
-/** The refusal of a posting whose transaction id was posted under another key. */
-export function idReused(posting: ValidatedPosting): Refusal {
-  const { transactionId } = posting;
-  const field = posting.reverses ? 'reversal_id' : 'transaction_id';
-  const details = { transaction_id: transactionId, fields: 'idempotency_key' };
-  const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };
-  return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
-}
-
-/** The refusal of a posting to a tenant without a log: none of its accounts or transactions exist. */
-export function unknownTenant(posting: ValidatedPosting): Refusal {
-  if (posting.reverses) return new Refusal('transaction_not_found', 'transaction not found');
-  const code = posting.entries[0]?.code ?? '';
-  const field = posting.kind === 'single' ? 'account_code' : 'entries[0].account_code';
-  return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });
-}
-
-/** Reads the transactions that used keys stand for; `keys` is by tenant and key. */
-async function readReplays(client: Client, keys: ReadonlyMap<string, queries.UsedKey>): Promise<void> {
-  const unread = [...keys].filter(([, { transaction }]) => !transaction);
-  for (const [tenant, replays] of Map.groupBy(unread, ([key]) => key.slice(0, key.indexOf(' ')))) {
-    const sequences = replays.map(([, { sequence }]) => sequence);
-    const found = new Map((await transactionsBySequence(client, tenant, sequences)).map((each) => [each.sequence, each]));
-    for (const [, key] of replays) {
-      const transaction = found.get(key.sequence);
-      if (transaction) key.transaction = transaction;
-    }
-  }
 }

@@ -5,24 +5,24 @@ import { toId, toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
 import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
-import { createdEvent, newSuspenseAccount, nextPosition } from './chart.ts';
+import { createdEvent, newSuspenseAccount, nextPosition, type NewAccount } from './chart.ts';
 import { append, type LogRow } from './log.ts';
 import { encodedPosted } from './encoding.ts';
 import { eventOfOriginal, type Original } from './writer-queries.ts';
 import { suspenseCode } from './templates.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
-import type { ChangedBalance, DecidedPosting } from './write.ts';
+import type { BalanceWrite, PostedWrite } from './write.ts';
 
 /** What the postings of a batch change, in their order. It also changes the tenant states they are posted to. */
 export class Changes {
   readonly log: LogRow[] = [];
   /** Suspense accounts that are created by their first use. */
-  readonly newAccounts: { tenant: string; account: AccountRecord }[] = [];
-  readonly posted: DecidedPosting[] = [];
+  readonly newAccounts: NewAccount[] = [];
+  readonly posted: PostedWrite[] = [];
   /** One per account and currency, in order of first change. */
-  readonly balances: ChangedBalance[] = [];
+  readonly balances: BalanceWrite[] = [];
   /** By the balance after, with which the next change of the same balance begins. */
-  private readonly latest = new Map<Balance, ChangedBalance>();
+  private readonly latest = new Map<Balance, BalanceWrite>();
 
   /**
    * Applies the rules to a posting at `nowMs` of the database's clock (milliseconds since the Unix epoch), or later if the log is ahead.

@@ -135,8 +135,14 @@ export function recordOf(row: AccountRow): AccountRecord {
   });
 }
 
+/** An account to be inserted, and its tenant (UUID). */
+export interface NewAccount {
+  tenant: string;
+  account: AccountRecord;
+}
+
 /** Inserts accounts in one statement, parents and children in any order. Call it with the heads locked and the codes free. */
-export function insertAccounts(client: Client, rows: { tenant: string; account: AccountRecord }[]): Promise<unknown> {
+export function insertAccounts(client: Client, rows: NewAccount[]): Promise<unknown> {
   return client.query({
     name: 'insert_accounts',
     text: 'insert into accounts select * from json_populate_recordset(null::accounts, $1)',

@@ -2,8 +2,9 @@
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { sha256 } from '../platform/digest.ts';
 import { toDecimal } from '../platform/money.ts';
-import type { Request } from './accounting.ts';
+import { Refusal, type Request } from './accounting.ts';
 import { checkedMetadata } from './fields.ts';
+import type { ValidatedPosting } from './mapping.ts';
 
 /** What makes two postings the same request. */
 export interface RequestContent extends Request {
@@ -31,8 +32,25 @@ export function fingerprint(posting: RequestContent, metadata: string): Buffer {
   return Buffer.concat([version, sha256(canonical)]);
 }
 
+/** The refusal of a posting whose key was used for another request. */
+export function keyReused(posting: ValidatedPosting, transaction: Transaction): Refusal {
+  const fields = differingFields(posting, transaction);
+  const details = { transaction_id: transaction.transactionId, fields: fields.join() };
+  const message = `this idempotency key was used for another request, which differs in ${fields.join(', ')}`;
+  const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: posting.idempotencyKey, details };
+  return new Refusal('idempotency_key_reused', message, blame);
+}
+
+/** The refusal of a posting whose transaction id was posted under another key. */
+export function idReused({ transactionId, reverses }: ValidatedPosting): Refusal {
+  const details = { transaction_id: transactionId, fields: 'idempotency_key' };
+  const field = reverses ? 'reversal_id' : 'transaction_id';
+  const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };
+  return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
+}
+
 /** The fields in which a posting differs from a transaction, as REST names them: at most 20. */
-export function differingFields(posting: RequestContent, transaction: Transaction): string[] {
+function differingFields(posting: RequestContent, transaction: Transaction): string[] {
   const { kind, description, reference, metadata } = transaction;
   const canonical = (text: string) => checkedMetadata(text).canonical;
   return [

@@ -2,11 +2,13 @@
 import { allSettledOrThrow, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
 import { isServerError, isStaleConnection, isTransient } from '../platform/postgres-errors.ts';
 import type { AccountCache } from './account-cache.ts';
-import { Batch, unknownTenant } from './batch.ts';
+import { Refusal } from './accounting.ts';
+import { Batch } from './batch.ts';
 import { headOf, lockHeadsTable, selectHead, type HeadRow } from './log.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
+import type { ValidatedPosting } from './mapping.ts';
 import type { Item } from './queue.ts';
-import { begin, commit } from './writer-queries.ts';
+import { begin } from './writer-queries.ts';
 
 /** How a batch ended. What is settled in it has been committed, or changed nothing. */
 export interface LockedResult {
@@ -80,14 +82,7 @@ async function lockAndPost(client: Client, cache: AccountCache, batch: Batch, wa
   const lockedElsewhere = await settleUnknownTenants(client, batch, locked);
   await batch.readOn(client);
   batch.decide();
-  await allSettledOrThrow(
-    sendTogether(client, () => [
-      ...batch.fence(client),
-      ...batch.write(client, { locked: true }),
-      batch.readIdsOfRefused(client),
-      commit(client),
-    ]),
-  );
+  await allSettledOrThrow(sendTogether(client, () => [...batch.writeLocked(client), batch.readIdsOfRefused(client), commit(client)]));
   for (const state of batch.states) cache.put(state.head.tenant, state);
   return { batch, lockedElsewhere, current };
 }
@@ -109,6 +104,20 @@ async function settleUnknownTenants(client: Client, batch: Batch, locked: Set<st
     else if (!locked.has(posting.tenant)) batch.settled.push({ item, outcome: { refusal: unknownTenant(posting) } });
   }
   return lockedElsewhere;
+}
+
+// The refusal of a posting to a tenant without a log: none of its accounts or transactions exist.
+function unknownTenant({ kind, reverses, entries }: ValidatedPosting): Refusal {
+  if (reverses) return new Refusal('transaction_not_found', 'transaction not found');
+  const code = entries[0]?.code ?? '';
+  const field = kind === 'single' ? 'account_code' : 'entries[0].account_code';
+  return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });
+}
+
+// PostgreSQL rolls back a transaction that had failed, and reports no error.
+async function commit(client: Client): Promise<void> {
+  const { command } = await client.query('commit');
+  if (command !== 'COMMIT') throw Object.assign(new Error(`the batch ended with ${command}`), { code: '25P02' });
 }
 
 async function rollBack(client: Client): Promise<boolean> {

@@ -10,7 +10,7 @@ import type { Posting, ReverseTransactionRequest, Transaction } from '../../prot
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
-import { net, outgoing, type Change, type Entry, type Line, type Posted, type Request } from './accounting.ts';
+import { net, outgoing, type BalanceChange, type Entry, type Line, type Posted, type Request } from './accounting.ts';
 import { checkedActor, checkedCode, checkedCurrency, checkedId, checkedKey, checkedMetadata, checkedText, invalid } from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
 
@@ -178,7 +178,7 @@ function entryMessage({ account, amount, side, currency, counter, balanceAfter }
   };
 }
 
-function balanceMessage({ account, currency, before, after }: Change): ChangedBalance {
+function balanceMessage({ account, currency, before, after }: BalanceChange): ChangedBalance {
   const balance = net(account, after);
   return {
     $typeName: 'ledger.v1.ChangedBalance',

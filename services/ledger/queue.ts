@@ -52,14 +52,6 @@ const entriesPerReversal = 50;
 /** No pipeline takes more of the tenant until it is released. */
 const isolated = -1;
 
-function overloaded(): Refusal {
-  return new Refusal('overloaded', 'too many postings are waiting');
-}
-
-function newQueue(tenant: string): TenantQueue {
-  return { tenant, items: [], bytes: 0, takenBy: isolated, batches: 0, lockedElsewhere: false };
-}
-
 /** True if no attempt to post this item was ever sent, as far as is known. */
 export function neverSent({ uncertain, posting }: Item): boolean {
   return !uncertain && !posting.retry;
@@ -91,15 +83,12 @@ export class TenantQueues {
     return this.items;
   }
 
-  /**
-   * Adds an item at the end of its tenant's queue. A full queue rejects from the tenant over its share first: the item itself, or the
-   * newest of the tenant with most bytes waiting. What may have been posted is rejected last.
-   */
+  /** Adds an item at the end of its tenant's queue, or settles it at once: beyond a limit, or if it does not wait for a lock. */
   add(item: Item): void {
     const { tenant } = item.posting;
-    const queue = this.tenants.get(tenant) ?? newQueue(tenant);
+    const queue = this.tenants.get(tenant) ?? { tenant, items: [], bytes: 0, takenBy: isolated, batches: 0, lockedElsewhere: false };
     if (queue.lockedElsewhere && failsFast(item)) item.settle({ lockConflict: true });
-    else if (!this.makeSpace(queue, item)) item.settle({ refusal: overloaded() });
+    else if (!this.makeSpace(queue)) item.settle({ refusal: new Refusal('overloaded', 'too many postings are waiting') });
     else {
       this.tenants.set(tenant, queue);
       queue.items.push(item);
@@ -107,20 +96,23 @@ export class TenantQueues {
     }
   }
 
-  /** Rejects a waiting item to make space for a new one where needed; false if the new one is to be rejected. */
-  private makeSpace(queue: TenantQueue, item: Item): boolean {
+  /**
+   * Whether a tenant may add an item. A full queue then rejects the newest of a tenant that has more bytes waiting. What may have been
+   * posted is not rejected once it waits.
+   */
+  private makeSpace(queue: TenantQueue): boolean {
     const { waiting, waitingBytes } = this.limits;
-    const tenantIsFull = queue.items.length >= waiting / 2 || queue.bytes >= waitingBytes / 2;
-    if (!tenantIsFull && this.items < waiting && this.bytes < waitingBytes) return true;
-    let from = neverSent(item) || queue.items.some(neverSent) ? queue : undefined;
-    for (const each of tenantIsFull ? [] : this.tenants.values()) {
-      if (each.bytes > (from?.bytes ?? 0) && each.items.some(neverSent)) from = each;
+    if (queue.items.length >= waiting / 2 || queue.bytes >= waitingBytes / 2) return false;
+    if (this.items < waiting && this.bytes < waitingBytes) return true;
+    let largest = queue;
+    for (const each of this.tenants.values()) {
+      if (each.bytes > largest.bytes && each.items.some(neverSent)) largest = each;
     }
-    if (!from || (from === queue && neverSent(item))) return false;
-    const [rejected] = from.items.splice(from.items.findLastIndex(neverSent), 1) as [Item];
-    this.count(from, rejected, -1);
-    if (from.items.length === 0 && from.batches === 0) this.tenants.delete(from.tenant);
-    rejected.settle({ refusal: overloaded() });
+    if (largest === queue) return false;
+    const [rejected] = largest.items.splice(largest.items.findLastIndex(neverSent), 1) as [Item];
+    this.count(largest, rejected, -1);
+    this.forgetIfIdle(largest);
+    rejected.settle({ refusal: new Refusal('overloaded', 'too many postings are waiting') });
     return true;
   }
 
@@ -153,48 +145,42 @@ export class TenantQueues {
 
   /** Keeps pipelines from taking more of these tenants, of which a batch is open, until they are released. */
   isolate(tenants: Iterable<string>): void {
-    for (const tenant of tenants) {
-      const queue = this.tenants.get(tenant);
-      if (queue) queue.takenBy = isolated;
-    }
+    for (const tenant of tenants) this.queueOf(tenant).takenBy = isolated;
   }
 
-  /** Puts items back at the front of their queues, in their order. */
+  /** Puts items of open batches back at the front of their queues, in their order. */
   putBack(items: Item[]): void {
     for (const item of items.toReversed()) {
-      const queue = this.tenants.get(item.posting.tenant) ?? newQueue(item.posting.tenant);
-      this.tenants.set(item.posting.tenant, queue);
+      const queue = this.queueOf(item.posting.tenant);
       queue.items.unshift(item);
       this.count(queue, item, 1);
     }
   }
 
   isLockedElsewhere(tenant: string): boolean {
-    return this.tenants.get(tenant)?.lockedElsewhere === true;
+    return this.queueOf(tenant).lockedElsewhere;
   }
 
-  /** Records whether another replica has locked a tenant's head; if so, settles the waiting items that fail fast. */
+  /** Records whether another replica has locked the head of a tenant with an open batch; if so, settles the items that fail fast. */
   setLockedElsewhere(tenant: string, lockedElsewhere: boolean): void {
-    const queue = this.tenants.get(tenant);
-    if (!queue) return;
+    const queue = this.queueOf(tenant);
     queue.lockedElsewhere = lockedElsewhere;
     if (!lockedElsewhere) return;
-    const { returned = [], waiting = [] } = Object.groupBy(queue.items, (item) => (failsFast(item) ? 'returned' : 'waiting'));
-    queue.items = waiting;
+    const returned = queue.items.filter(failsFast);
+    queue.items = queue.items.filter((item) => !failsFast(item));
     for (const item of returned) {
       this.count(queue, item, -1);
       item.settle({ lockConflict: true });
     }
   }
 
-  /** Releases a batch's tenants; their next turn comes after all others'. */
+  /** Releases the tenants of a batch that has ended; their next turn comes after all others'. */
   release(tenants: Iterable<string>): void {
     for (const tenant of tenants) {
-      const queue = this.tenants.get(tenant);
-      if (!queue) continue;
-      this.tenants.delete(tenant);
+      const queue = this.queueOf(tenant);
       queue.batches--;
-      if (queue.items.length > 0 || queue.batches > 0) this.tenants.set(tenant, queue);
+      this.moveToEnd(queue);
+      this.forgetIfIdle(queue);
     }
   }
 
@@ -207,20 +193,19 @@ export class TenantQueues {
     return all;
   }
 
+  /** Takes a batch from these queues, or null: everything that waited may have expired. */
   private take(free: TenantQueue[], takenBy: number): Item[] | null {
     const counts = new Map(free.map((queue) => [queue, 0]));
     const batch = this.fill(counts);
     for (const [queue, count] of counts) {
       if (count === 0) {
-        // Everything that waited had expired.
-        if (queue.items.length === 0 && queue.batches === 0) this.tenants.delete(queue.tenant);
+        this.forgetIfIdle(queue);
         continue;
       }
       queue.takenBy = takenBy;
       queue.batches++;
-      // To the end: the next batch, taken while this one is open, begins with other tenants.
-      this.tenants.delete(queue.tenant);
-      this.tenants.set(queue.tenant, queue);
+      // The next batch, taken while this one is open, begins with other tenants.
+      this.moveToEnd(queue);
       for (const item of queue.items.splice(0, count)) this.count(queue, item, -1);
     }
     return batch.length > 0 ? batch : null;
@@ -267,6 +252,20 @@ export class TenantQueues {
       const outcome = neverSent(item) ? ' and was not begun' : '; a retry with the same key finds out';
       item.settle({ refusal: new Refusal('unavailable', `the posting waited too long${outcome}`) });
     }
+  }
+
+  /** The queue of a tenant of which something waits or is in a batch. */
+  private queueOf(tenant: string): TenantQueue {
+    return this.tenants.get(tenant) as TenantQueue;
+  }
+
+  private moveToEnd(queue: TenantQueue): void {
+    this.tenants.delete(queue.tenant);
+    this.tenants.set(queue.tenant, queue);
+  }
+
+  private forgetIfIdle(queue: TenantQueue): void {
+    if (queue.items.length === 0 && queue.batches === 0) this.tenants.delete(queue.tenant);
   }
 
   private count(queue: TenantQueue, item: Item, sign: 1 | -1): void {

@@ -1,13 +1,10 @@
-// Moving heads that the caller has locked.
+// A change and a schema change of the heads table at once.
 import { withClient } from '../../deploy/local/databases.ts';
 import { until } from '../../test/polling.ts';
 import { waitingLocks } from '../../test/table-locks.ts';
 import { by, openWriters, posted, transfer, type Writers } from '../../test/writers.ts';
 import { toUuid } from '../platform/ids.ts';
-import { inTransaction } from '../platform/postgres.ts';
 import { updateAccount } from './accounts.ts';
-import { lockHead } from './log.ts';
-import { moveHeads } from './write.ts';
 
 let writers: Writers;
 
@@ -16,30 +13,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => writers.end());
-
-test('each of several heads is moved to its new position, and no other', async () => {
-  const tenants: string[] = [];
-  for (let place = 0; place < 3; place++) tenants.push(toUuid('tenant', await writers.tenantWith('a'))!);
-  const positions = async () => {
-    const columns = 'sequence::int, hash, extract(epoch from last_at)::float8 * 1000 as "lastMs", chart, rebuilt::int';
-    return (await writers.owner.query(`select ${columns} from heads where tenant_id = any($1) order by tenant_id`, [tenants])).rows;
-  };
-  const [, , other] = await positions();
-  await inTransaction(writers.pool, tenants, async (client) => {
-    const heads = [];
-    for (const tenant of tenants.slice(0, 2)) heads.push((await lockHead(client, tenant, false))!.head);
-    const to = (place: number) => ({ sequence: BigInt(place), hash: Buffer.alloc(32, place), lastMs: 1_700_000_000_000 + place });
-    await moveHeads(client, [
-      { ...heads[0]!, ...to(7), chart: 'other' },
-      { ...heads[1]!, ...to(8) },
-    ]);
-  });
-  expect(await positions()).toEqual([
-    { sequence: 7, hash: Buffer.alloc(32, 7), lastMs: 1_700_000_000_007, chart: 'other', rebuilt: 0 },
-    { sequence: 8, hash: Buffer.alloc(32, 8), lastMs: 1_700_000_000_008, chart: null, rebuilt: 0 },
-    other,
-  ]);
-});
 
 // What changes a table waits for who reads its indexes, and keeps others from changing rows meanwhile.
 test.each<[string, (tenant: string) => Promise<unknown>]>([

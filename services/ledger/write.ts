@@ -4,11 +4,12 @@ import { bigintArray, bytesArray, doubleArray, plainArray, textArray, uuidArray 
 import { setTenants, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted } from './accounting.ts';
 import type { CachedAccount } from './account-cache.ts';
+import { insertAccounts, type NewAccount } from './chart.ts';
 import type { Head, LogRow } from './log.ts';
 import type { ValidatedPosting } from './mapping.ts';
 
 /** A balance after a batch. */
-export interface ChangedBalance {
+export interface BalanceWrite {
   tenant: string;
   account: CachedAccount;
   currency: string;
@@ -19,9 +20,9 @@ export interface ChangedBalance {
 }
 
 /** A posting that the rules allow, at its position in the batch's log. */
-export interface DecidedPosting {
+export interface PostedWrite {
   posting: ValidatedPosting;
-  /** Index of its event in the change's log. */
+  /** Index of its event in the batch's log. */
   row: number;
   result: Posted;
 }
@@ -33,39 +34,50 @@ export interface MovedHead {
   from: Head;
 }
 
-/** What a change writes. */
-export interface Change {
+/** What a batch writes, heads aside. */
+export interface BatchRows {
   /** UUIDs. */
   tenants: string[];
+  /** Tenants whose relay cursors to activate, ascending, and until when. */
+  opened: { tenants: string[]; untilMs: number };
+  log: LogRow[];
+  /** In the order of their events in the log. */
+  posted: PostedWrite[];
+  balances: BalanceWrite[];
+}
+
+/** A batch that is written on condition that heads are as cached. */
+export interface BatchWrite extends BatchRows {
   /** By the database's clock, milliseconds since the Unix epoch: a call that arrives later fails. */
   untilMs: number;
   /** Heads on which it depends and which it does not move. */
   unmovedHeads: Head[];
   /** Heads that it moves, ascending by tenant. */
   movedHeads: MovedHead[];
-  /** Tenants whose relay cursors to activate, ascending, and until when. */
-  opened: { tenants: string[]; untilMs: number };
-  log: LogRow[];
-  /** In the posting of their events in the log. */
-  posted: DecidedPosting[];
-  balances: ChangedBalance[];
 }
 
 /**
- * Writes a change in one call, a transaction of its own unless the caller has begun one, and returns the database's clock in milliseconds
+ * Writes a batch in one call, a transaction of its own unless the caller has begun one, and returns the database's clock in milliseconds
  * since the Unix epoch. Fails whole: 40001 if a row is not as cached or the call is too late, 23505 if a key was used. The parameters are
  * described with the function `write_batch`.
  */
-export async function write(client: Client, change: Change): Promise<number> {
-  const { rows } = await client.query<{ now_ms: number }>(isSinglePosting(change) ? singleCall(change) : batchCall(change));
+export async function write(client: Client, batch: BatchWrite): Promise<number> {
+  const { rows } = await client.query<{ now_ms: number }>(isSinglePosting(batch) ? singleCall(batch) : batchCall(batch));
   return (rows[0] as { now_ms: number }).now_ms;
 }
 
-/**
- * Moves heads that the caller has locked. Not by `write_batch`, whose lock time-out of 1 ms would also hit other waits, such as for a page.
- */
-export async function moveHeads(client: Client, heads: Head[]): Promise<void> {
-  if (heads.length === 0) return;
+/** Sends a batch in the caller's transaction, which has locked the heads, with the accounts it creates. Await all answers. */
+export function writeLocked(client: Client, heads: Head[], rows: BatchRows, newAccounts: NewAccount[] = []): Promise<unknown>[] {
+  return [
+    ...(heads.length > 0 ? [moveHeads(client, heads)] : []),
+    // Before the balances, which refer to them by foreign key.
+    ...(newAccounts.length > 0 ? [insertAccounts(client, newAccounts)] : []),
+    write(client, { ...rows, untilMs: Infinity, unmovedHeads: [], movedHeads: [] }),
+  ];
+}
+
+// Not by `write_batch`, whose lock time-out of 1 ms would also hit other waits, such as for a page.
+async function moveHeads(client: Client, heads: Head[]): Promise<void> {
   await client.query({
     name: 'move_heads',
     text: `update heads set sequence = ($2::bigint[])[i], hash = ($3::bytea[])[i], last_at = to_timestamp(($4::float8[])[i] / 1000.0),
@@ -99,18 +111,18 @@ function call(name: string, types: string[]): string {
 const batchText = call('write_batch', batchTypes);
 const singleText = call('write_batch_of_one', singleTypes);
 
-function batchCall(change: Change): QueryConfig {
-  return { name: 'write_batch', text: batchText, values: valuesOf(change) };
+function batchCall(batch: BatchWrite): QueryConfig {
+  return { name: 'write_batch', text: batchText, values: valuesOf(batch) };
 }
 
-/** Whether a change is one posting on existing balances and nothing else. */
-function isSinglePosting({ tenants, unmovedHeads, movedHeads, opened, log, posted, balances }: Change): boolean {
+/** Whether a batch is one posting on existing balances and nothing else. */
+function isSinglePosting({ tenants, unmovedHeads, movedHeads, opened, log, posted, balances }: BatchWrite): boolean {
   const single = [tenants, movedHeads, log, posted].every(({ length }) => length === 1);
   return single && unmovedHeads.length === 0 && opened.tenants.length === 0 && balances.every(({ from }) => from > 0n);
 }
 
-function singleCall({ movedHeads, log, posted, balances, untilMs }: Change): QueryConfig {
-  const [{ head, from }, row, { posting, result }] = [movedHeads[0] as MovedHead, log[0] as LogRow, posted[0] as DecidedPosting];
+function singleCall({ movedHeads, log, posted, balances, untilMs }: BatchWrite): QueryConfig {
+  const [{ head, from }, row, { posting, result }] = [movedHeads[0] as MovedHead, log[0] as LogRow, posted[0] as PostedWrite];
   const values = [
     ...[head.tenant, from.sequence, from.hash, from.rebuilt, head.sequence, head.hash, row.createdMs],
     ...[row.eventId, row.actor, row.requestId, row.traceparent ?? null, row.payload],
@@ -130,7 +142,7 @@ function singleCall({ movedHeads, log, posted, balances, untilMs }: Change): Que
   return { name: 'write_batch_of_one', text: singleText, values };
 }
 
-function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, posted, balances }: Change): unknown[] {
+function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, posted, balances }: BatchWrite): unknown[] {
   const postings: (ValidatedPosting | null)[] = log.map(() => null);
   for (const { row, posting } of posted) postings[row] = posting;
   const heads = movedHeads.map(({ head }) => head);
@@ -191,7 +203,7 @@ function newValuesOf(heads: Head[]): unknown[] {
 }
 
 /** All entries together: the trigger that sums them runs once per statement. */
-function entriesOf(posted: DecidedPosting[]): unknown[] {
+function entriesOf(posted: PostedWrite[]): unknown[] {
   const entries = posted.flatMap(({ row, result }) => result.lines.map((line, position) => ({ ...line, row: row + 1, position })));
   return [
     plainArray(entries.map(({ row }) => row)),

@@ -39,15 +39,6 @@ function single(tenantId: string, currency: string) {
   return validatePosting(create(PostingSchema, { tenantId, entries: [{ accountCode: 'a', amount: '1.00', side: 'debit', currency }] }));
 }
 
-test('a batch that creates accounts for a tenant changed by another replica fails and is run again', async () => {
-  const tenant = await writers.tenantWith('a', 'b');
-  const [one, two] = [openPipeline(), openPipeline()];
-  await one.writer.post(transfer(tenant, 'a', 'b', '1.00'));
-  await two.writer.post(transfer(tenant, 'a', 'b', '1.00'));
-  expect(reasonOf(await one.writer.post(single(tenant, 'EUR')))).toBe('posted');
-  expect(await failures(one.metrics)).toEqual({ 40001: 1 });
-});
-
 test('single entries in many concurrent batches create their suspense account once', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const { writer, metrics } = openPipeline({ items: 16 });

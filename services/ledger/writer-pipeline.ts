@@ -9,12 +9,15 @@ import { Batch } from './batch.ts';
 import { DatabaseClock } from './clock.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
-import { begin, commit } from './writer-queries.ts';
+import { begin } from './writer-queries.ts';
 
 /** Open batches: one being committed, one that waits behind it, one being decided. */
 const maxOpen = 3;
 /** After a repeated key, read keys before deciding for so long: a client that repeats one mostly repeats more. */
 const readKeysMs = 1_000;
+
+/** Why only the locking path can write a batch. */
+export class NeedsLock extends Error {}
 
 /** What a pipeline needs. */
 export interface PipelineOptions {
@@ -85,15 +88,16 @@ export class WriterPipeline {
       // The batch before has failed meanwhile, so the state that this one builds on is void.
       if (this.failures.length > 0) throw this.failures[0]?.error;
       batch.decide();
-      if (batch.ambiguous.length > 0) throw new Error('a refused posting may be on its way: the heads have to be locked');
+      if (batch.needsLock !== null) throw new NeedsLock(batch.needsLock);
       const sentAt = performance.now();
       sent = true;
-      const answers = this.send(batch, this.client);
+      const answer = batch.write(this.client);
+      for (const state of batch.states) this.sent.set(state.head.tenant, state);
       this.pending = [...this.pending, batch.keys];
       this.deciding = false;
       this.options.freed();
-      this.clock.observe((await allSettledOrThrow(answers)).at(-1) as number, sentAt);
-      if (batch.hasRefusals) await this.recheckRefusals(batch, optimistic);
+      this.clock.observe(await answer, sentAt);
+      if (batch.hasRefusals) await this.recheckRefusals(batch);
       this.committed(batch);
       this.open--;
       this.options.posted(batch);
@@ -157,31 +161,15 @@ export class WriterPipeline {
     );
   }
 
-  /** After the commit, looks up what the refused postings' keys and ids were used for. A failure leaves the outcome open. */
-  private async recheckRefusals(batch: Batch, optimistic: boolean): Promise<void> {
+  /** A failure leaves the outcome open. */
+  private async recheckRefusals(batch: Batch): Promise<void> {
     try {
       await this.reading(async (reader) => {
-        const read = () => (optimistic ? batch.readKeysOfRefused(reader) : batch.readIdsOfRefused(reader));
-        await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), read()]));
-        if (optimistic) await batch.readIdsOfRefused(reader);
+        await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), batch.recheckRefused(reader)]));
       });
     } catch (error) {
       throw new Error('keys could not be read after the commit', { cause: error });
     }
-  }
-
-  private send(batch: Batch, client: Client): Promise<unknown>[] {
-    const answers =
-      batch.newAccounts.length === 0
-        ? batch.write(client)
-        : sendTogether(client, () => {
-            const begun = begin(client, batch.tenants);
-            const written = batch.write(client);
-            const committed = commit(client);
-            return [...begun, committed, ...written];
-          });
-    for (const state of batch.states) this.sent.set(state.head.tenant, state);
-    return answers;
   }
 
   private committed(batch: Batch): void {

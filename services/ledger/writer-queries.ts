@@ -10,6 +10,7 @@ import { setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import type { CachedAccount, AccountState } from './account-cache.ts';
 import { decodePosted, type ValidatedPosting } from './mapping.ts';
+import { transactionsBySequence } from './reads.ts';
 
 /** What an idempotency key was used for, in the database or in a batch. */
 export interface UsedKey {
@@ -48,12 +49,6 @@ export function begin(client: Client, tenants: string[]): Promise<unknown>[] {
   return [client.query('begin'), client.query(setTenants(tenants))];
 }
 
-/** Commits. Throws 25P02 where the transaction had failed: PostgreSQL then rolls back and reports no error. */
-export async function commit(client: Client): Promise<void> {
-  const { command } = await client.query('commit');
-  if (command !== 'COMMIT') throw Object.assign(new Error(`the batch ended with ${command}`), { code: '25P02' });
-}
-
 /** Which of the postings' keys were used. */
 export async function usedKeys(client: Client, postings: ValidatedPosting[]): Promise<KnownKeyRow[]> {
   const { rows } = await client.query<KnownKeyRow>({
@@ -64,6 +59,19 @@ export async function usedKeys(client: Client, postings: ValidatedPosting[]): Pr
     values: [uuidArray(postings.map((posting) => posting.tenant)), textArray(postings.map((posting) => posting.idempotencyKey))],
   });
   return rows;
+}
+
+/** Reads the transactions that used keys stand for; `keys` is by tenant and key. */
+export async function readReplays(client: Client, keys: ReadonlyMap<string, UsedKey>): Promise<void> {
+  const unread = [...keys].filter(([, { transaction }]) => !transaction);
+  for (const [tenant, replays] of Map.groupBy(unread, ([key]) => key.slice(0, key.indexOf(' ')))) {
+    const sequences = replays.map(([, { sequence }]) => sequence);
+    const found = new Map((await transactionsBySequence(client, tenant, sequences)).map((each) => [each.sequence, each]));
+    for (const [, key] of replays) {
+      const transaction = found.get(key.sequence);
+      if (transaction) key.transaction = transaction;
+    }
+  }
 }
 
 /** The keys under which the postings' transaction ids were posted, by tenant and id. */

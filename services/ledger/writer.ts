@@ -5,13 +5,14 @@ import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { AccountCache } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
-import { idReused, type Batch } from './batch.ts';
+import type { Batch } from './batch.ts';
+import { idReused } from './fingerprint.ts';
 import { RolledBack, runLockingPath } from './locking-path.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { ActiveCursors } from './outbox/active-cursors.ts';
 import { TenantQueues, failsFast, neverSent, type Item, type Outcome, type QueueLimits } from './queue.ts';
 import { openWriterMetrics, type WriterMetrics } from './writer-metrics.ts';
-import { WriterPipeline } from './writer-pipeline.ts';
+import { NeedsLock, WriterPipeline } from './writer-pipeline.ts';
 
 /** What a writer needs. */
 export interface WriterOptions {
@@ -28,6 +29,15 @@ export interface WriterOptions {
   committed?: (tenant: string) => void;
   logger: Logger;
   metrics: Registry;
+}
+
+/** How long the caller of a posting waits. */
+export interface PostOptions {
+  signal?: AbortSignal;
+  /** Milliseconds; the posting's own time-out counts too. */
+  timeoutMs?: number | undefined;
+  /** Return the posting instead of waiting when another replica holds the tenant's lock. */
+  failFastOnLock?: boolean;
 }
 
 // Items that a second batch needs while one is being committed: two half-empty batches cost more than one.
@@ -74,16 +84,9 @@ export class Writer {
 
   /**
    * Posts: answers after the durable commit, or with the refusal. Never throws. A posting that is undecided when `signal` aborts or its
-   * time is over is not posted. `timeoutMs` limits the posting's own. With `failFastOnLock` it does not wait for another replica's lock.
+   * time is over is not posted.
    */
-  post(
-    posting: ValidatedPosting,
-    {
-      signal,
-      timeoutMs = Infinity,
-      failFastOnLock = false,
-    }: { signal?: AbortSignal; timeoutMs?: number | undefined; failFastOnLock?: boolean } = {},
-  ): Promise<Outcome> {
+  post(posting: ValidatedPosting, { signal, timeoutMs = Infinity, failFastOnLock = false }: PostOptions = {}): Promise<Outcome> {
     return new Promise((resolve) => {
       const settle = (outcome: Outcome) => {
         this.metrics.outcomes.inc({ outcome: labelOf(outcome) });
@@ -194,6 +197,10 @@ export class Writer {
   }
 
   private settleFault(item: Item, error: unknown): void {
+    if ((error as { constraint?: string }).constraint === 'transactions_tenant_id_id_key') {
+      item.settle({ refusal: idReused(item.posting) });
+      return;
+    }
     const { tenantId, transactionId, requestId } = item.posting;
     this.options.logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
     item.settle({ refusal: new Refusal('internal', 'internal error') });
@@ -201,9 +208,10 @@ export class Writer {
 
   // Mostly another replica has written to one of the tenants, or a key was repeated. The locking path finds out.
   private async runAgain(items: Item[], error: unknown): Promise<void> {
-    const sqlstate = this.countFailure(error);
-    const isExpected = ['40001', '55P03', '23505'].includes(sqlstate);
-    this.options.logger[isExpected ? 'debug' : 'warn']({ err: error, items: items.length }, 'an optimistic batch failed');
+    if (!(error instanceof NeedsLock)) {
+      const isExpected = ['40001', '55P03', '23505'].includes(this.countFailure(error));
+      this.options.logger[isExpected ? 'debug' : 'warn']({ err: error, items: items.length }, 'an optimistic batch failed');
+    }
     await this.run(items, false);
   }
 
@@ -214,7 +222,7 @@ export class Writer {
     return sqlstate;
   }
 
-  /** Runs items on the locking path to their end: settled, or back in their queues. */
+  /** Runs items on the locking path to their end: settled, or back in their queues. `wait`: for the lock of their only tenant. */
   private async run(items: Item[], wait: boolean): Promise<void> {
     this.queues.putBack(await this.runLocked(items, wait));
   }
@@ -247,16 +255,12 @@ export class Writer {
     const [first, second] = splitInHalf(items);
     const left = await this.runLocked(first, wait);
     const leftTenants = tenantsOf(left);
-    const {
-      locked = [],
-      behind = [],
-      next = [],
-    } = Object.groupBy(second, ({ posting: { tenant } }) => {
+    const groups = Object.groupBy(second, ({ posting: { tenant } }) => {
       if (!wait && this.queues.isLockedElsewhere(tenant)) return 'locked';
       return leftTenants.has(tenant) ? 'behind' : 'next';
     });
-    left.push(...this.isolateTenants(locked), ...behind);
-    return next.length === 0 ? left : [...left, ...(await this.runLocked(next, wait))];
+    left.push(...this.isolateTenants(groups.locked ?? []), ...(groups.behind ?? []));
+    return groups.next ? [...left, ...(await this.runLocked(groups.next, wait))] : left;
   }
 
   /** Decides what happens to items whose batch failed; returns those that are not settled. */
@@ -264,32 +268,28 @@ export class Writer {
     const rolledBack = failure instanceof RolledBack;
     const error = rolledBack ? failure.cause : failure;
     const sqlstate = this.countFailure(error);
-    const isFull = sqlstate === '53100';
     if (rolledBack && isPermanent(error)) {
       if (items.length > 1) return this.bisect(items, wait);
-      const item = items[0] as Item;
-      if ((error as { constraint?: string }).constraint === 'transactions_tenant_id_id_key') {
-        item.settle({ refusal: idReused(item.posting) });
-      } else this.settleFault(item, error);
+      this.settleFault(items[0] as Item, error);
       return [];
     }
+    const isLocked = sqlstate === '55P03';
     // A batch of several tenants never waits for a head, so the table itself is locked, by a schema change for example.
-    if (sqlstate === '55P03' && tenantsOf(items).size > 1) return this.isolateTenants(items);
-    // Nothing was posted. Uncertain items are tried again, because the lock may be that of the very call whose outcome is unknown.
-    if (((rolledBack && isFull) || sqlstate === '55P03') && items.some((item) => !item.uncertain)) {
-      this.refuseUnavailable(items, isFull, error);
-      return items.filter((item) => item.uncertain);
+    if (isLocked && tenantsOf(items).size > 1) return this.isolateTenants(items);
+    // Uncertain items are tried again, because the lock may be that of the very call whose outcome is unknown.
+    const { certain = [], uncertain = [] } = Object.groupBy(items, (item) => (item.uncertain ? 'uncertain' : 'certain'));
+    if (certain.length > 0 && (isLocked || (rolledBack && sqlstate === '53100'))) {
+      this.refuseUnavailable(certain, isLocked ? 'the ledger is locked' : 'the database disk is full', error);
+      return uncertain;
     }
     return this.resolveLater(items, error);
   }
 
-  private refuseUnavailable(items: Item[], isFull: boolean, error: unknown): void {
-    const why = isFull ? 'the database disk is full' : 'the ledger is locked';
-    const fields = { err: error, tenant: items[0]?.posting.tenantId, items: items.length };
-    this.options.logger.warn(fields, isFull ? 'the disk is full' : 'a head stayed locked');
+  private refuseUnavailable(items: Item[], why: string, error: unknown): void {
+    this.options.logger.warn({ err: error, tenant: items[0]?.posting.tenantId, items: items.length }, why);
     for (const item of items) {
-      const outcome = isFull || !neverSent(item) ? 'a retry with the same key finds out' : 'nothing was posted';
-      if (!item.uncertain) item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
+      const outcome = neverSent(item) ? 'nothing was posted' : 'a retry with the same key finds out';
+      item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
     }
   }
 
