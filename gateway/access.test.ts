@@ -301,6 +301,18 @@ describe('users', () => {
     expect([status, body.code, body.details.field]).toEqual([409, 'email_taken', 'email']);
   });
 
+  test('an email typed with combined letters is the one typed with combining marks', async () => {
+    const typed = `jos\u00e9-${Date.now()}@example.com`;
+    const names = { password, first_name: 'José', last_name: 'L' };
+    const first = await cluster.rest('POST', '/v1/auth/register', { body: { ...names, email: typed.normalize('NFD') } });
+    expect([first.status, first.body.data.user.email]).toEqual([201, typed]);
+    const second = await cluster.rest('POST', '/v1/auth/register', { body: { ...names, email: typed } });
+    expect([second.status, second.body.code]).toEqual([409, 'email_taken']);
+    for (const email of [typed, typed.normalize('NFD')]) {
+      expect((await cluster.rest('POST', '/v1/auth/login', { body: { email, password } })).status).toBe(200);
+    }
+  });
+
   test('a wrong password and an unknown email get the same answer, and after ten failures a time to wait', async () => {
     const tries = [];
     for (let attempt = 0; attempt < 11; attempt += 1)

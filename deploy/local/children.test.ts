@@ -12,7 +12,7 @@ function open(): { children: Children; logs: string } {
 test.each([
   ['FATAL:  could not resize shared memory', 'FATAL:  could not resize shared memory', 'LOG:  database system is shut down'],
   ['Error: no port', 'Error: no port', '    at listen (node:net)', 'Node.js v24.0.0'],
-  ['refused', '{"level":50,"msg":"refused"}', '{"level":30,"ms'],
+  ['refused', 'refused', '{"level":30,"ms'],
   ['', ''],
 ])('the last message is %j', async (message, ...lines) => {
   const { children } = open();

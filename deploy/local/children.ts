@@ -67,9 +67,12 @@ export class Child {
     return readFileSync(this.log, 'utf8');
   }
 
-  /** The last message in its output that says what went wrong; `''` if there is none. */
+  /** What went wrong: the last FATAL line of its output, as of PostgreSQL, or the last one that is no stack frame or JSON; `''` if there is none. */
   lastMessage(): string {
-    return lastMessage(this.output());
+    const lines = this.output()
+      .split('\n')
+      .filter((line) => /^(?!Node\.js v)[^\s{}^~]/.test(line));
+    return (lines.slice(-20).findLast((line) => line.includes('FATAL: ')) ?? lines.at(-1) ?? '').trim();
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -186,14 +189,4 @@ export function writeAtomically(file: string, text: string, { flush = false } = 
 export function describeEnding(child: Child, { code, signal }: Ending): string {
   if (signal !== null) return `(${signal})`;
   return [`(status ${String(code)})`, child.lastMessage()].filter(Boolean).join(': ');
-}
-
-/** The last FATAL line, as of PostgreSQL, or the last line that is no stack frame; of a JSON log the last entry. */
-function lastMessage(output: string): string {
-  const lines = output.split('\n').filter((line) => line.trim() !== '');
-  const text = lines.filter((line) => !/^\{|^\s+at |^\s+\.{3} [0-9]+ more$|^Node\.js v|^\s*[\^~}]+$/.test(line));
-  const message = text.slice(-20).findLast((line) => line.includes('FATAL: ')) ?? text.at(-1);
-  if (message !== undefined) return message.trim();
-  const entry = /.*"msg":"(.*?)"/s.exec(output);
-  return entry?.[1] ?? '';
 }

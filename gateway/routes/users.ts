@@ -63,7 +63,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Register',
           description:
-            'A second call with this email, in any case, is rejected (`email_taken`). Passwords are compared in Unicode form NFC.',
+            'A second call with this email, in any case, is rejected (`email_taken`). Emails and passwords are compared in Unicode form NFC.',
           bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery', first_name: 'Ada', last_name: 'Lovelace' } },
           answers: {
             201: {

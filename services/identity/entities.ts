@@ -2,7 +2,7 @@
 import { defineEntity, type InferEntity } from '@mikro-orm/core';
 
 /**
- * A person who can log in; never deleted. `email` is stored as registered and unique without regard to case; `passwordHash` is a PHC string of
+ * A person who can log in; never deleted. `email` is stored in Unicode form NFC and unique without regard to case; `passwordHash` is a PHC string of
  * argon2id.
  */
 export const User = defineEntity({

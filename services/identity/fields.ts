@@ -33,9 +33,9 @@ export function optionalText(field: string, value: string | undefined, max: numb
   return value === undefined || value === '' ? (value ?? null) : text(field, value, max);
 }
 
-/** An email address: something at a host, without blanks. */
+/** An email address: something at a host, without blanks; in Unicode form NFC, so that two ways to type a letter are one address. */
 export function email(field: string, value: string): string {
-  const given = text(field, value, 254);
+  const given = text(field, value.normalize('NFC'), 254);
   if (!/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(given)) throw invalid(field, 'email', 'is not an email address', given);
   return given;
 }

@@ -52,7 +52,7 @@ export async function register(
   const firstName = field.text('first_name', given.firstName, 255);
   const lastName = field.text('last_name', given.lastName, 255);
   const address = field.clientAddress(given.clientAddress);
-  const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: email });
+  const taken = () => new Refusal('email_taken', 'email already registered', { field: 'email', tag: 'unique', value: given.email });
   // A cheap check before the expensive hash; the unique key decides.
   if (await unauthenticated.run(address, signal, () => byEmail(orm, email))) throw taken();
   const passwordHash = await passwords.hash(password, { address, signal });
@@ -76,7 +76,7 @@ export async function login(
   given: { email: string; password: string; clientAddress: string },
   signal: AbortSignal,
 ): Promise<{ session: Session; user: UserRow; rateLimit: RateLimitStatus }> {
-  const email = field.text('email', given.email, 254);
+  const email = field.text('email', given.email.normalize('NFC'), 254);
   const password = field.password('password', given.password);
   const address = field.clientAddress(given.clientAddress);
   const user = await unauthenticated.run(address, signal, async () => {

@@ -1,8 +1,7 @@
-// Resolves lists of `host:port` for grpc-js, which takes no list of names and resolves a name again only when a connection ends.
+// Resolves lists of `host:port`, because grpc-js resolves a name again only when a connection ends.
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import { experimental, type ChannelOptions } from '@grpc/grpc-js';
 import { hostAndPort } from './settings.ts';
 
 /** Looks up all addresses of a host. */
@@ -14,10 +13,11 @@ const resolveEveryMs = 5_000;
 export class Addresses {
   private readonly resolved: Map<string, string[]>;
   private readonly closing = new AbortController();
-  /** Called at each change. */
-  readonly listeners = new Set<() => void>();
+  private readonly found = Promise.withResolvers<void>();
   /** `ip:port`, sorted, so that the order is the same in all processes. */
   current: string[] = [];
+  /** Resolves when there is an address. */
+  readonly known = this.found.promise;
 
   constructor(list: string[], resolve: Resolve = (host) => lookup(host, { all: true })) {
     const names = list.filter((each) => isIP(hostAndPort(each).host) === 0);
@@ -44,46 +44,7 @@ export class Addresses {
   }
 
   private update(): void {
-    const updated = [...new Set([...this.resolved.values()].flat())].sort();
-    if (updated.join() === this.current.join()) return;
-    this.current = updated;
-    for (const listener of this.listeners) listener();
+    this.current = [...new Set([...this.resolved.values()].flat())].sort();
+    if (this.current.length > 0) this.found.resolve();
   }
 }
-
-const scheme = 'addresses';
-
-/** Target and options of a channel to all of the addresses, also as they change. Calls wait for the first one. */
-export function channelTo(addresses: Addresses): { target: string; options: ChannelOptions } {
-  return { target: `${scheme}:service`, options: { [scheme]: addresses } };
-}
-
-class AddressesResolver implements experimental.Resolver {
-  private readonly addresses: Addresses;
-  private readonly report: () => void;
-
-  constructor(_target: experimental.GrpcUri, listener: experimental.ResolverListener, options: ChannelOptions) {
-    this.addresses = options[scheme] as Addresses;
-    this.report = () => {
-      const endpoints = this.addresses.current.map((address) => ({ addresses: [hostAndPort(address)] }));
-      if (endpoints.length > 0) listener(experimental.statusOrFromValue(endpoints), {}, null, '');
-    };
-  }
-
-  static getDefaultAuthority(target: experimental.GrpcUri): string {
-    return target.path;
-  }
-
-  updateResolution(): void {
-    const { listeners } = this.addresses;
-    listeners.add(this.report);
-    // grpc-js expects no report before this returns, and none after `destroy`.
-    setImmediate(() => listeners.has(this.report) && this.report());
-  }
-
-  destroy(): void {
-    this.addresses.listeners.delete(this.report);
-  }
-}
-
-experimental.registerResolver(scheme, AddressesResolver);

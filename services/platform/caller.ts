@@ -1,11 +1,12 @@
 // Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
+import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
 import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions, type StatusObject } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
-import { Addresses, channelTo, type Resolve } from './addresses.ts';
-import type { RefusalInfo } from './errors.ts';
+import { Addresses, type Resolve } from './addresses.ts';
+import { isRefusal, type RefusalInfo } from './errors.ts';
 import type { Encoder } from './fast-unary.ts';
 
 /** What a caller needs. */
@@ -15,7 +16,7 @@ export interface CallerOptions {
   token: string;
   /** Largest message in either direction. A larger response fails after the service has committed. */
   maxMessageBytes: number;
-  /** Methods that only read: a call that fails as `UNAVAILABLE` is tried three times. */
+  /** Methods that only read: a call that fails as `UNAVAILABLE` is tried three times. Any other is only where it was not sent. */
   retried?: DescMethod[];
   /** Used in place of `toBinary`, by request type. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
@@ -40,94 +41,109 @@ export interface Caller extends Transport {
   close(): void;
 }
 
-const defaultTimeoutMs = 10_000;
+const defaultTimeoutMs = 5_000;
+const maxAttempts = 3;
+// How grpc-js begins the message of a call for which it had no connection.
+const unsent = 'No connection established';
 // A replica that lets a call of a second or more time out is avoided for ten.
 const [tellingTimeoutMs, avoidMs] = [1_000, 10_000];
 
-/** Opens a caller. Calls time out after 10 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
+interface Opened {
+  replica: Replica;
+  client: Client;
+  state: { avoidedUntil: number };
+}
+
+/** Opens a caller. Calls time out after 5 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
 export function openCaller({ addresses: list, token, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
   const addresses = new Addresses(list, resolve);
-  const channelOptions = optionsOf(maxMessageBytes, retried);
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${token}`);
   // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were asked for before.
   metadata.set('priority', 'u=3, i');
 
-  const transport = (client: Client, state = { avoidedUntil: 0 }): Transport => ({
-    async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
-      const request = create(method.input, input);
-      const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-      const own = header ? withHeaders(metadata, new Headers(header as ConstructorParameters<typeof Headers>[0])) : metadata;
-      const call = { message: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), metadata: own, timeoutMs, signal };
-      try {
-        const message = await ask(client, method, call);
-        return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message };
-      } catch (error) {
-        const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
-        if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
-        throw error;
-      }
-    },
-    stream() {
-      throw new ConnectError('streams are not supported', Code.Unimplemented);
-    },
-  });
-
-  const { target, options } = channelTo(addresses);
-  const client = new Client(target, credentials.createInsecure(), { ...channelOptions, ...options });
-  const all = { address: '', ...transport(client) };
-
-  const opened = new Map<string, { replica: Replica; client: Client; state: { avoidedUntil: number } }>();
-  const open = (address: string) => {
-    const own = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions);
+  const opened = new Map<string, Opened>();
+  const open = (address: string): Opened => {
+    const client = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions(maxMessageBytes));
     const state = { avoidedUntil: 0 };
-    const made = { replica: { address, ...transport(own, state) }, client: own, state };
-    opened.set(address, made);
-    return made;
+    const replica: Replica = {
+      address,
+      async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+        const request = create(method.input, input);
+        const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
+        const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+        try {
+          const answer = await ask(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+          return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
+        } catch (error) {
+          const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
+          if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
+          throw error;
+        }
+      },
+      stream,
+    };
+    opened.set(address, { replica, client, state });
+    return { replica, client, state };
   };
-  addresses.listeners.add(() => {
-    for (const [address, { client: own }] of opened) {
+  const replicas = (): Replica[] => {
+    for (const [address, { client }] of opened) {
       if (addresses.current.includes(address)) continue;
       opened.delete(address);
-      own.close();
+      client.close();
     }
-  });
+    const each = addresses.current.map((address) => opened.get(address) ?? open(address));
+    const connected = each.filter(({ client }) => client.getChannel().getConnectivityState(true) === connectivityState.READY);
+    const prompt = connected.filter(({ state }) => state.avoidedUntil <= performance.now());
+    const chosen = [prompt, connected, each].find(({ length }) => length > 0) ?? [];
+    return chosen.map(({ replica }) => replica);
+  };
+
+  let turn = 0;
+  const all: Replica = {
+    address: '',
+    async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const until = performance.now() + timeoutMs;
+      if (addresses.current.length === 0)
+        await Promise.race([addresses.known, pause(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined)]);
+      for (let attempt = 1; ; attempt++) {
+        const each = replicas();
+        const replica = each[turn++ % each.length];
+        if (!replica) throw new ConnectError('no address of the service is known', signal?.aborted ? Code.Canceled : Code.DeadlineExceeded);
+        try {
+          return await replica.unary(method, signal, until - performance.now(), header, input);
+        } catch (error) {
+          const { code, rawMessage } = error as ConnectError;
+          const isSafe = retried.includes(method) || rawMessage.startsWith(unsent);
+          // A service that says why it is unavailable speaks for all replicas.
+          if (attempt === maxAttempts || !isSafe || code !== Code.Unavailable || isRefusal(error)) throw error;
+          await pause(50 * attempt);
+        }
+      }
+    },
+    stream,
+  };
   return {
     ...all,
-    replicas: () => {
-      const each = addresses.current.map((address) => opened.get(address) ?? open(address));
-      const connected = each.filter(({ client: own }) => own.getChannel().getConnectivityState(true) === connectivityState.READY);
-      const prompt = connected.filter(({ state }) => state.avoidedUntil <= performance.now());
-      const chosen = [prompt, connected, each].find(({ length }) => length > 0);
-      return chosen?.map(({ replica }) => replica) ?? [all];
-    },
+    replicas: () => (addresses.current.length > 0 ? replicas() : [all]),
     close: () => {
       addresses.close();
-      client.close();
-      for (const { client: own } of opened.values()) own.close();
+      for (const { client } of opened.values()) client.close();
     },
   };
 }
 
-function optionsOf(maxMessageBytes: number, retried: DescMethod[]): ChannelOptions {
-  const retryPolicy = {
-    maxAttempts: 3,
-    initialBackoff: '0.05s',
-    maxBackoff: '0.2s',
-    backoffMultiplier: 2,
-    retryableStatusCodes: ['UNAVAILABLE'],
-  };
-  const name = retried.map((method) => ({ service: method.parent.typeName, method: method.name }));
+function stream(): never {
+  throw new ConnectError('streams are not supported', Code.Unimplemented);
+}
+
+function channelOptions(maxMessageBytes: number): ChannelOptions {
   return {
-    'grpc.service_config': JSON.stringify({
-      loadBalancingConfig: [{ round_robin: {} }],
-      methodConfig: name.length > 0 ? [{ name, retryPolicy }] : [],
-    }),
     'grpc.service_config_disable_resolution': 1,
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
-    // A connection may be gone without a word: found out before the deadline of most calls.
-    'grpc.keepalive_time_ms': 5_000,
+    // A connection may be gone without a word: found out within 7 s, or at the deadline of a call.
+    'grpc.keepalive_time_ms': 3_000,
     'grpc.keepalive_timeout_ms': 4_000,
     'grpc.keepalive_permit_without_calls': 1,
     'grpc.initial_reconnect_backoff_ms': 100,
@@ -143,9 +159,10 @@ function optionsOf(maxMessageBytes: number, retried: DescMethod[]): ChannelOptio
 
 const noHeaders = new Headers();
 
-function withHeaders(metadata: Metadata, headers: Headers): Metadata {
+function withHeaders(metadata: Metadata, headers: Parameters<Transport['unary']>[3]): Metadata {
+  if (!headers) return metadata;
   const own = metadata.clone();
-  headers.forEach((value, name) => own.set(name, value));
+  for (const [name, value] of new Headers(headers as ConstructorParameters<typeof Headers>[0])) own.set(name, value);
   return own;
 }
 

@@ -22,19 +22,13 @@ interface Waiter {
   fail: (error: Error) => void;
 }
 
-interface KeyState {
-  name: string;
-  running: number;
-  waiting: Waiter[];
-}
-
 /** A semaphore that is fair over keys. */
 export class FairSemaphore {
   private readonly options: FairSemaphoreOptions & { max: number; maxWaiting: number; maxWaitingPerKey: number };
-  private readonly keys = new Map<string, KeyState>();
-  /** Keys that wait and are below their limit, the next one first. Empty while a slot is free. */
-  private readonly turns = new Set<KeyState>();
-  private running = 0;
+  private readonly running = new Map<string, number>();
+  /** Calls that wait, by key; the key whose turn is next first. */
+  private readonly queues = new Map<string, Waiter[]>();
+  private total = 0;
   private waiting = 0;
 
   constructor({ max = Infinity, maxWaiting = 4_000, maxWaitingPerKey = maxWaiting / 2, ...rest }: FairSemaphoreOptions) {
@@ -47,83 +41,84 @@ export class FairSemaphore {
   }
 
   /** Runs work in the key's turn; returns or throws what it does. Throws as {@link acquire}. */
-  async run<Result>(name: string, signal: AbortSignal | undefined, work: () => Promise<Result>): Promise<Result> {
-    await this.acquire(name, signal);
+  async run<Result>(key: string, signal: AbortSignal | undefined, work: () => Promise<Result>): Promise<Result> {
+    await this.acquire(key, signal);
     try {
       return await work();
     } finally {
-      this.release(name);
+      this.release(key);
     }
   }
 
   /** Takes a slot, to be released once. Throws {@link Overloaded}, or the reason of `signal` when that aborts first; then there is none to release. */
-  async acquire(name: string, signal: AbortSignal | undefined): Promise<void> {
+  async acquire(key: string, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
-    const key = this.keys.get(name) ?? { name, running: 0, waiting: [] };
-    const isFree = this.running < this.options.max && key.running < this.options.maxPerKey;
-    if (!isFree) this.admit(key);
-    this.keys.set(name, key);
-    if (isFree) this.start(key);
+    if (this.isFree(key)) this.count(key, 1);
     else await this.wait(key, signal);
   }
 
   /** Releases a slot of a key. */
-  release(name: string): void {
-    const key = this.keys.get(name);
-    if (!key || key.running === 0) throw new Error('released more often than acquired');
-    key.running--;
-    this.running--;
-    this.update(key);
-    for (const next of this.turns) {
-      if (this.running >= this.options.max) return;
-      // It joins the end of the queue again if it waits for more.
-      this.turns.delete(next);
-      this.start(next);
-      next.waiting[0]?.start();
+  release(key: string): void {
+    // A key at its limit has had its turn.
+    if (this.running.get(key) === this.options.maxPerKey) this.moveToEnd(key);
+    this.count(key, -1);
+    for (const [next, [first]] of this.queues) {
+      if (this.total >= this.options.max) return;
+      if (this.isFree(next)) first?.start();
     }
   }
 
-  private start(key: KeyState): void {
-    key.running++;
-    this.running++;
+  private isFree(key: string): boolean {
+    return this.total < this.options.max && (this.running.get(key) ?? 0) < this.options.maxPerKey;
   }
 
-  private wait(key: KeyState, signal: AbortSignal | undefined): Promise<void> {
+  private moveToEnd(key: string): void {
+    const queue = this.queues.get(key);
+    if (queue && this.queues.delete(key)) this.queues.set(key, queue);
+  }
+
+  private count(key: string, change: 1 | -1): void {
+    this.total += change;
+    const running = (this.running.get(key) ?? 0) + change;
+    if (running > 0) this.running.set(key, running);
+    else this.running.delete(key);
+  }
+
+  private wait(key: string, signal: AbortSignal | undefined): Promise<void> {
+    this.admit(key);
     return new Promise((resolve, reject) => {
-      const settle = () => {
+      const queue = this.queues.get(key) ?? [];
+      const leave = () => {
         clearTimeout(timer);
         signal?.removeEventListener('abort', abort);
-        key.waiting.splice(key.waiting.indexOf(waiter), 1);
+        queue.splice(queue.indexOf(waiter), 1);
         this.waiting--;
-        this.update(key);
+        if (queue.length === 0) this.queues.delete(key);
       };
-      const waiter = {
-        start: () => (settle(), resolve()),
-        fail: (error: Error) => (settle(), reject(error)),
+      const start = () => {
+        leave();
+        this.count(key, 1);
+        this.moveToEnd(key);
+        resolve();
       };
+      const waiter = { start, fail: (error: Error) => (leave(), reject(error)) };
       const abort = () => waiter.fail(signal?.reason as Error);
       const { timeoutMs } = this.options;
       const timer = timeoutMs === undefined ? undefined : setTimeout(() => waiter.fail(new Overloaded('waited too long')), timeoutMs);
       signal?.addEventListener('abort', abort, { once: true });
-      key.waiting.push(waiter);
+      queue.push(waiter);
+      this.queues.set(key, queue);
       this.waiting++;
-      this.update(key);
     });
   }
 
   /** Throws where a key or all wait at their limit. Beyond the limit of all, the newest of the key with most gives way to a key with fewer. */
-  private admit(key: KeyState): void {
+  private admit(key: string): void {
     const { maxWaiting, maxWaitingPerKey } = this.options;
-    if (key.waiting.length >= maxWaitingPerKey) throw new Overloaded('too many calls are waiting');
-    if (this.waiting < maxWaiting) return;
-    const largest = [...this.keys.values()].reduce((most, each) => (each.waiting.length > most.waiting.length ? each : most), key);
-    if (largest.waiting.length <= key.waiting.length + 1) throw new Overloaded('too many calls are waiting');
-    largest.waiting.at(-1)?.fail(new Overloaded('too many calls are waiting'));
-  }
-
-  private update(key: KeyState): void {
-    if (key.waiting.length > 0 && key.running < this.options.maxPerKey) this.turns.add(key);
-    else this.turns.delete(key);
-    if (key.waiting.length === 0 && key.running === 0) this.keys.delete(key.name);
+    const own = this.queues.get(key)?.length ?? 0;
+    const isFull = this.waiting >= maxWaiting;
+    const largest = isFull ? [...this.queues.values()].reduce((most, each) => (each.length > most.length ? each : most), []) : [];
+    if (own >= maxWaitingPerKey || (isFull && largest.length <= own + 1)) throw new Overloaded('too many calls are waiting');
+    largest.at(-1)?.fail(new Overloaded('too many calls are waiting'));
   }
 }

@@ -131,15 +131,12 @@ async function answer(route: Route, stream: ServerHttp2Stream, headers: Incoming
   }
 }
 
-// "Trailers-Only": after separate headers a client may not retry (gRFC A6).
+// "Trailers-Only": a client of gRPC may not retry after separate headers (gRFC A6).
 function fail(stream: ServerHttp2Stream, error: ConnectError): void {
   const trailers = Object.fromEntries(setTrailerStatus(new Headers(), error));
   // grpc-js does not decode `%2C`, so only what must be is encoded.
   const message = error.rawMessage.toWellFormed().replaceAll(/[^\x20-\x24\x26-\x7e]+/g, encodeURIComponent);
-  // A service that says why it is unavailable speaks for all replicas (negative pushback, gRFC A6).
-  const isFinal = error.code === Code.Unavailable && error.details.length > 0;
-  const pushback = isFinal ? { 'grpc-retry-pushback-ms': '-1' } : {};
-  stream.respond({ ...head, ...trailers, ...pushback, 'grpc-message': message }, { endStream: true });
+  stream.respond({ ...head, ...trailers, 'grpc-message': message }, { endStream: true });
   stream.resume();
   // A client that never ends its request would keep the stream. Closed in this turn, the stream would lose the answer.
   setImmediate(() => stream.readableEnded || stream.close(constants.NGHTTP2_NO_ERROR));
@@ -190,7 +187,7 @@ function envelope(message: Uint8Array): Buffer {
 }
 
 /** The error for a malformed request. */
-export function invalid(message: string): ConnectError {
+function invalid(message: string): ConnectError {
   return refuse(Code.InvalidArgument, { reason: 'validation_failed', message });
 }
 

@@ -6,7 +6,7 @@ import { Gauge, Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { startGrpcServer } from '../../test/grpc-server.ts';
-import { metricsText, serveOps, type Readiness } from './health.ts';
+import { serveOps, type Readiness } from './health.ts';
 import type { RunningServer } from './lifetime.ts';
 
 describe('over gRPC', () => {
@@ -87,18 +87,6 @@ test('half a request to the operations port keeps no process from ending', async
   }
 });
 
-test('who asks for anything but an answer, or its head, is told that there is nothing else', async () => {
-  const ops = await serveOps('127.0.0.1', 0, new Registry(), () => Promise.resolve({ ready: true, dependencies: {} }));
-  try {
-    for (const path of ['/healthz', '/readyz', '/metrics']) {
-      const ask = async (method: string) => (await fetch(`http://127.0.0.1:${ops.port}${path}`, { method })).status;
-      expect(await Promise.all(['GET', 'HEAD', 'POST', 'DELETE'].map(ask))).toEqual([200, 200, 405, 405]);
-    }
-  } finally {
-    await ops.close();
-  }
-});
-
 test('who asks for figures while they are taken gets the same ones', async () => {
   let taken = 0;
   const metrics = new Registry();
@@ -127,16 +115,4 @@ test('who asks for figures while they are taken gets the same ones', async () =>
     socket.destroy();
     await ops.close();
   }
-});
-
-test('so does who asks later in the same turn of the event loop, where taking them needs no turn', async () => {
-  let taken = 0;
-  const metrics = new Registry();
-  const gauge: Gauge = new Gauge({ name: 'taken', help: 'How often', registers: [metrics], collect: () => gauge.set(++taken) });
-  const figures = metricsText(metrics);
-  const first = figures();
-  // All that waits for no turn has come to its end by then.
-  await new Promise<void>((done) => process.nextTick(done));
-  expect(await Promise.all([first, figures()])).toEqual([expect.stringContaining('taken 1'), expect.stringContaining('taken 1')]);
-  expect(await figures()).toContain('taken 2');
 });

@@ -1,11 +1,12 @@
 // Whether a process can do its work: `grpc.health.v1` for gRPC clients, plain HTTP for kubelet and Prometheus.
-import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
+import { fastify } from 'fastify';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { runningServer, type RunningServer } from './lifetime.ts';
+import { listening, type RunningServer } from './lifetime.ts';
 
 /** Whether a process can do its work, and the state of each of its dependencies. */
 export interface Readiness {
@@ -20,38 +21,22 @@ export const tokenName = 'internal-token';
 const cacheMs = 1_000;
 // Kubelet waits 3 s.
 const timeoutMs = 2_000;
-const opsShutdownMs = 1_000;
 
-/** Answers `/healthz`, `/readyz` and `/metrics` over HTTP/1.1. `close` answers requests in flight for at most 1 s. */
+/** Answers `/healthz`, `/readyz` and `/metrics` over HTTP/1.1. Throws `StartFailure` where it can't listen. */
 export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<RunningServer> {
-  const figures = metricsText(metrics);
-  const server = createServer((request, response) => {
-    const answer = (status: number, type: string, body: string) => {
-      response.writeHead(status, { 'content-type': type });
-      response.end(request.method === 'HEAD' ? undefined : body);
-    };
-    const path = request.url?.split('?')[0];
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      response.setHeader('allow', 'GET, HEAD');
-      answer(405, 'application/json', '{"status":"method not allowed"}');
-    } else if (path === '/healthz') answer(200, 'application/json', '{"status":"ok"}');
-    else if (path === '/readyz') {
-      readiness().then(
-        (state) => answer(state.ready ? 200 : 503, 'application/json', readinessBody(state)),
-        () => answer(503, 'application/json', '{"status":"unavailable"}'),
-      );
-    } else if (path === '/metrics') {
-      figures().then(
-        (text) => answer(200, metrics.contentType, text),
-        () => answer(500, 'text/plain', 'no metrics'),
-      );
-    } else answer(404, 'application/json', '{"status":"not found"}');
+  const readMetrics = metricsText(metrics);
+  const app = fastify({ forceCloseConnections: true });
+  app.get('/healthz', () => ({ status: 'ok' }));
+  app.get('/readyz', async (_request, reply) => {
+    const state = await readiness().catch((): Readiness => ({ ready: false, dependencies: {} }));
+    return reply
+      .code(state.ready ? 200 : 503)
+      .type('application/json')
+      .send(readinessBody(state));
   });
-  return runningServer(
-    server,
-    { variable: 'OPS_PORT', host, port },
-    { release: () => server.closeIdleConnections(), forceClose: () => server.closeAllConnections(), ms: opsShutdownMs },
-  );
+  app.get('/metrics', async (_request, reply) => reply.type(metrics.contentType).send(await readMetrics()));
+  await listening({ variable: 'OPS_PORT', host, port }, app.listen({ host, port }));
+  return { port: (app.server.address() as AddressInfo).port, close: () => app.close() };
 }
 
 /** The body of `/readyz`: `ok`, `degraded` (ready, but a dependency is not well) or `unavailable`. */

@@ -70,10 +70,8 @@ export function hasPrototypeKeys(text: string, value: unknown): boolean {
 
 // 16 digits or more, or an exponent, where a number can begin: no usual number matches.
 const longNumber = /(?:^|[:,[\s])-?(?:[0-9.]{16}|[0-9][0-9.]*[eE])/;
-const numberPattern = /-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?/y;
-const quote = 0x22;
-const backslash = 0x5c;
-const minus = 0x2d;
+// What is a number or the end of a string. A pattern of whole strings would overflow V8's stack.
+const tokens = /\\.|"|-?[0-9][0-9.eE+-]*/g;
 
 /**
  * The positions of the numbers in a JSON text that a double cannot represent, at most `max` of them: those that `JSON.stringify` would write
@@ -82,16 +80,11 @@ const minus = 0x2d;
 export function inexactNumbers(text: string, max: number): { start: number; end: number }[] {
   const found: { start: number; end: number }[] = [];
   if (!longNumber.test(text)) return found;
-  for (let at = 0; at < text.length && found.length < max; at++) {
-    const code = text.charCodeAt(at);
-    if (code === quote) {
-      for (at++; text.charCodeAt(at) !== quote && at < text.length; at++) if (text.charCodeAt(at) === backslash) at++;
-    } else if (code === minus || (code >= 0x30 && code <= 0x39)) {
-      numberPattern.lastIndex = at;
-      const [number = ''] = numberPattern.exec(text) ?? [];
-      if (!isExact(number)) found.push({ start: at, end: at + number.length });
-      at += Math.max(0, number.length - 1);
-    }
+  let isString = false;
+  for (const { 0: token, index: start } of text.matchAll(tokens)) {
+    if (token === '"') isString = !isString;
+    else if (!isString && !isExact(token)) found.push({ start, end: start + token.length });
+    if (found.length === max) break;
   }
   return found;
 }
@@ -105,8 +98,7 @@ function isExact(number: string): boolean {
 
 /** The significant digits of a number and their power of ten: `1.50e3` is `15e2`. */
 function normalized(number: string): string {
-  numberPattern.lastIndex = 0;
-  const [, whole = '', fraction = '', exponent = '0'] = numberPattern.exec(number) ?? [];
+  const [, whole = '', fraction = '', exponent = '0'] = /([0-9]+)(?:\.([0-9]+))?(?:[eE](.+))?/.exec(number) ?? [];
   const digits = whole + fraction;
   let [start, end] = [0, digits.length];
   while (digits[start] === '0') start++;

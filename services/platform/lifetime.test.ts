@@ -1,13 +1,11 @@
 import { createServer } from 'node:net';
 import { setImmediate as later } from 'node:timers/promises';
-import { Lifetime, StartFailure, errorMessage, runningServer } from './lifetime.ts';
+import { Lifetime, StartFailure, errorMessage, listening } from './lifetime.ts';
 
-const tryTo = async (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
-  const closing = { release: () => undefined, forceClose: () => undefined, ms: 0 };
-  return runningServer(createServer(), { variable, host, port }, closing).then(
-    ({ close }) => close(),
-    (error: unknown) => error,
-  );
+const tryTo = (variable: 'PORT' | 'OPS_PORT', host: string, port: number): Promise<unknown> => {
+  const server = createServer();
+  const listen = new Promise((done, fail) => server.once('error', fail).listen(port, host, () => server.close(done)));
+  return listening({ variable, host, port }, listen).catch((error: unknown) => error);
 };
 
 test('a process that can’t listen names the variable to change', async () => {

@@ -1,5 +1,4 @@
 // Runs a process: starts its parts in order, stops them in reverse, and sets the exit status.
-import type { AddressInfo, Server } from 'node:net';
 import { BadSetting } from './settings.ts';
 
 /** The parts that were started; stopped last first. */
@@ -100,27 +99,4 @@ export async function listening({ variable, host, port }: ListenAddress, listen:
     if (code === 'EACCES') throw new StartFailure(`${variable} can't be ${port}: this user may not listen there`);
     throw new StartFailure(`HOST can't be ${host}: this machine can't listen there (${code ?? message})`);
   }
-}
-
-/** How a server closes: `release` closes idle connections at once, `forceClose` all others after `ms` milliseconds. */
-export interface Closing {
-  release: () => void;
-  forceClose: () => void;
-  ms: number;
-}
-
-/** Starts a server. Throws as {@link listening}. */
-export async function runningServer(server: Server, address: ListenAddress, { release, forceClose, ms }: Closing): Promise<RunningServer> {
-  const { host, port } = address;
-  await listening(address, new Promise<void>((done, fail) => server.once('error', fail).listen(port, host, done)));
-  return {
-    port: (server.address() as AddressInfo).port,
-    close: async () => {
-      const closed = new Promise<void>((done) => server.close(() => done()));
-      release();
-      const timer = setTimeout(forceClose, ms);
-      await closed;
-      clearTimeout(timer);
-    },
-  };
 }

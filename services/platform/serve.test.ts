@@ -9,7 +9,6 @@ import { Client, Metadata, compressionAlgorithms, credentials, status, type Chan
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
-import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ErrorInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import {
   LedgerService,
@@ -254,25 +253,10 @@ test.each<[string, Buffer, number, Record<string, string>?]>([
   session.close();
 });
 
-test('what a stream can not decode is refused as the client’s fault', async () => {
-  const refused = { code: status.INVALID_ARGUMENT, reason: 'validation_failed' };
-  for (const method of [Health.method.watch, ServerReflection.method.serverReflectionInfo]) {
-    expect(await failureOf(call(method, { message: Buffer.from('no message') }))).toMatchObject(refused);
-  }
-});
-
 test('a compressed message is not taken', async () => {
   const compressing = clientOf(server, { 'grpc.default_compression_algorithm': compressionAlgorithms.gzip });
   expect(await failureOf(call(postTransaction, { by: compressing, message: posting('x') }))).toMatchObject({ code: status.UNIMPLEMENTED });
   compressing.close();
-});
-
-test('an authority that is none ends its call, and nothing else', async () => {
-  const session = connect(`http://127.0.0.1:${server.port}`);
-  const stream = session.request({ ':method': 'POST', ':path': '/', ':authority': '[', 'content-type': 'application/json' });
-  await expect(once(stream, 'response')).rejects.toThrow('NGHTTP2_PROTOCOL_ERROR');
-  session.close();
-  await call(postTransaction);
 });
 
 test('the handler knows the deadline, and its signal is aborted there', async () => {

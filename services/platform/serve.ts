@@ -1,7 +1,7 @@
 // A gRPC server: Fastify and Connect over h2c, the internal token, health, reflection, one log line per call, graceful shutdown.
 import { timingSafeEqual } from 'node:crypto';
-import { constants, createServer, type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
-import type { Socket } from 'node:net';
+import { createServer, type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
 import type { DescMessage, DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
@@ -12,10 +12,10 @@ import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
 import { sha256 } from './digest.ts';
 import { isRefusal, refuse } from './errors.ts';
-import { fastUnary, invalid, type Encoder, type Intercept, type StreamHandler } from './fast-unary.ts';
+import { fastUnary, type Encoder, type Intercept, type StreamHandler } from './fast-unary.ts';
 import { openGauge } from './gauges.ts';
 import { cached, serveHealth, serveOps, type Readiness } from './health.ts';
-import { runningServer, type Lifetime, type RunningServer } from './lifetime.ts';
+import { listening, type Lifetime, type RunningServer } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
 import type { CommonSettings } from './settings.ts';
 import type { Logger } from './telemetry.ts';
@@ -53,17 +53,19 @@ const shutdownMs = 5_000;
 // With HTTP/2's default of 64 KiB a message of 1 MiB waits for 16 round trips.
 const windowBytes = 4 << 20;
 
-/** Starts a gRPC server. `close` answers calls in flight for at most 5 s. Throws {@link StartFailure} where it can't listen. */
+/** Starts a gRPC server. `close` answers calls in flight for at most 5 s. Throws `StartFailure` where it can't listen. */
 export async function serve(options: ServeOptions): Promise<RunningServer> {
-  const { services, maxMessageBytes, encoders, metrics } = options;
+  const { host, port, services, maxMessageBytes, encoders } = options;
   const isAccepted = tokenCheck(options.tokens);
   const intercept = interceptor(options, isAccepted);
   const readiness = cached(options.readiness);
+  const sockets = new Set<Socket>();
+  openGauge(options.metrics, 'grpc_server_connections', 'Open connections', () => sockets.size);
   let isClosing = false;
   let fast: StreamHandler = () => false;
   const app = fastify({
     http2: true,
-    serverFactory: (handler) => listener(handler, options.maxStreams, (stream, headers) => fast(stream, headers)),
+    serverFactory: (handler) => http2Server(handler, options, sockets, (stream, headers) => fast(stream, headers)),
   });
   await app.register(fastifyConnectPlugin, {
     routes: (router) => {
@@ -79,16 +81,14 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
     readMaxBytes: maxMessageBytes,
     writeMaxBytes: maxMessageBytes,
   });
-  // What no route takes is not found, whatever its body.
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
-  await app.ready();
-  const sockets = boundConnections(app.server, options.connectionAgeMs ?? defaultConnectionAgeMs);
-  openGauge(metrics, 'grpc_server_connections', 'Open connections', () => sockets.size);
-  const place = { variable: 'PORT', host: options.host, port: options.port } as const;
-  const closing = { release: () => undefined, forceClose: () => sockets.forEach((socket) => socket.destroy()), ms: shutdownMs };
-  const { port, close } = await runningServer(app.server, place, closing);
-  return { port, close: () => ((isClosing = true), close()) };
+  await listening({ variable: 'PORT', host, port }, app.listen({ host, port }));
+  const close = async () => {
+    isClosing = true;
+    const timer = setTimeout(() => sockets.forEach((socket) => socket.destroy()), shutdownMs);
+    await app.close();
+    clearTimeout(timer);
+  };
+  return { port: (app.server.address() as AddressInfo).port, close };
 }
 
 /** Serves calls, and plain HTTP health and metrics where there is a port for them, until the lifetime ends. Throws as {@link serve}. */
@@ -107,10 +107,11 @@ export async function serveUntilEnd(
   options.logger.info({ port: server.port }, 'listening');
 }
 
-/** An HTTP/2 server that gives `handler` what `fast` does not take. */
-function listener(
+/** An HTTP/2 server that gives `handler` what `fast` does not take, and ends connections at their age, gracefully at first. */
+function http2Server(
   handler: (request: Http2ServerRequest, response: Http2ServerResponse) => void,
-  maxConcurrentStreams: number,
+  { maxStreams, connectionAgeMs: ageMs = defaultConnectionAgeMs }: ServeOptions,
+  sockets: Set<Socket>,
   fast: StreamHandler,
 ): Http2Server {
   const server = createServer(
@@ -120,7 +121,7 @@ function listener(
       // A gateway may cancel all its calls at once: Node's default would end the connection.
       streamResetBurst: 10_000,
       streamResetRate: 1_000,
-      settings: { initialWindowSize: windowBytes, maxConcurrentStreams, maxHeaderListSize: 65_536 },
+      settings: { initialWindowSize: windowBytes, maxConcurrentStreams: maxStreams, maxHeaderListSize: 65_536 },
     },
     handler,
   );
@@ -130,17 +131,8 @@ function listener(
   server.on('stream', (stream, headers, ...rest) => {
     // What failed is in the call's result.
     stream.on('error', () => undefined);
-    if (fast(stream, headers)) return;
-    // connect-fastify fails over an authority that is none.
-    if (URL.canParse(`http://${headers[':authority'] ?? ''}`)) toHandler?.call(server, stream, headers, ...rest);
-    else stream.close(constants.NGHTTP2_PROTOCOL_ERROR);
+    if (!fast(stream, headers)) toHandler?.call(server, stream, headers, ...rest);
   });
-  return server;
-}
-
-/** Ends connections at their age, gracefully at first. Returns those that are open. */
-function boundConnections(server: Http2Server, ageMs: number): ReadonlySet<Socket> {
-  const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     sockets.add(socket);
     const end = setTimeout(() => socket.destroy(), ageMs * 1.1 + connectionGraceMs).unref();
@@ -153,7 +145,7 @@ function boundConnections(server: Http2Server, ageMs: number): ReadonlySet<Socke
     // Its streams report what has failed.
     session.on('error', () => undefined);
   });
-  return sockets;
+  return server;
 }
 
 /** Checks the token, logs and measures each call. Errors that are no ConnectError are logged whole, and answered `internal error`. */
@@ -199,23 +191,12 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
 function connectInterceptor(intercept: Intercept): Interceptor {
   return (next) => (request) => {
     const call = { service: request.service, method: request.method, values: request.contextValues };
-    const readable = request.stream ? { ...request, message: decodable(request.message) } : request;
     return intercept(
       call,
       (name) => request.header.get(name) ?? undefined,
-      () => next(readable),
+      () => next(request),
     );
   };
-}
-
-/** Connect takes what can't be decoded for a fault of the server. */
-async function* decodable<Received>(messages: AsyncIterable<Received>): AsyncIterable<Received> {
-  try {
-    yield* messages;
-  } catch (error) {
-    const isUndecodable = error instanceof ConnectError && error.rawMessage.startsWith('parse binary');
-    throw isUndecodable ? invalid('the request can not be decoded') : error;
-  }
 }
 
 function unauthenticated(): ConnectError {

@@ -39,16 +39,10 @@ export class Settings {
 
   /** A whole number within bounds. */
   integer(name: string, bounds: { min: number; max: number; fallback?: number }): number {
-    const value = this.optional(name);
-    if (value === undefined) {
-      if (bounds.fallback === undefined) throw new BadSetting(name, 'is not set');
-      return bounds.fallback;
-    }
+    const value = this.text(name, bounds.fallback?.toString());
     const number = /^[0-9]{1,15}$/.test(value) ? Number(value) : Number.NaN;
-    if (!(number >= bounds.min && number <= bounds.max)) {
-      throw new BadSetting(name, `must be a whole number from ${bounds.min} to ${bounds.max}, not ${JSON.stringify(value)}`);
-    }
-    return number;
+    if (number >= bounds.min && number <= bounds.max) return number;
+    throw new BadSetting(name, `must be a whole number from ${bounds.min} to ${bounds.max}, not ${JSON.stringify(value)}`);
   }
 
   /** One of the given words. */
@@ -84,11 +78,12 @@ export class Settings {
       .split(',')
       .map((item) => item.trim());
     for (const item of items) {
-      const port = /^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/.exec(item)?.[1];
-      if (port === undefined) throw new BadSetting(name, `must be host:port or several, comma-separated, not ${JSON.stringify(item)}`);
-      if (Number(port) < 1 || Number(port) > 65535) {
-        throw new BadSetting(name, `must name a port from 1 to 65535, not ${JSON.stringify(item)}`);
-      }
+      const port = Number(/^(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$/.exec(item)?.[1]);
+      if (!(port >= 1 && port <= 65535))
+        throw new BadSetting(
+          name,
+          `must be host:port or several, comma-separated, with ports from 1 to 65535, not ${JSON.stringify(item)}`,
+        );
     }
     return items;
   }
@@ -98,10 +93,8 @@ export class Settings {
     const value = this.text(name);
     // The value holds a password, so no message repeats it.
     if (!isDatabaseUrl(value)) {
-      throw new BadSetting(
-        name,
-        'must be a PostgreSQL address of one host: postgres://user:password@host:port/database, special characters as %XX',
-      );
+      const form = 'postgres://user:password@host:port/database, special characters as %XX';
+      throw new BadSetting(name, `must be a PostgreSQL address of one host: ${form}`);
     }
     const { searchParams } = new URL(value);
     checkTls(name, searchParams);
