@@ -146,6 +146,7 @@ describe('access to routes', () => {
       setUpChart: 'accounts:write',
       getHierarchy: 'accounts:read',
       createAccount: 'accounts:write',
+      createAccounts: 'accounts:write',
       listAccounts: 'accounts:read',
       getAccount: 'accounts:read',
       updateAccount: 'accounts:write',

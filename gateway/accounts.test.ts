@@ -105,6 +105,109 @@ describe('accounts', () => {
     expect(find(bare.accounts, 'CUSTOMER-WALLETS-USD')).toMatchObject({ parent_code: 'CUSTOMER-WALLETS', children: [] });
     expect(find(bare.accounts, 'ASSETS').balances).toBeUndefined();
     expect(find(full.accounts, 'ASSETS').balances).toEqual(expect.any(Array));
+    const [wallets] = (await customer.get('accounts/hierarchy?root=CUSTOMER-WALLETS&depth=1')).accounts;
+    expect(wallets).toMatchObject({ account_code: 'CUSTOMER-WALLETS', children_count: 4, children: [] });
+    const top = (await customer.get('accounts/hierarchy?depth=1')).accounts;
+    expect(top.map((node: any) => [node.account_code, node.children.length])).toEqual(
+      bare.accounts.map((node: any) => [node.account_code, 0]),
+    );
+    for (const [query, status, field] of [
+      ['root=NO-SUCH', 404, undefined],
+      ['root=*', 400, 'root'],
+      ['depth=0', 400, 'depth'],
+      ['depth=33', 400, 'depth'],
+    ] as const) {
+      const answer = await cluster.rest('GET', customer.at(`accounts/hierarchy?${query}`), { key: customer.key });
+      expect([query, answer.status, answer.body.details?.field]).toEqual([query, status, field]);
+    }
+  });
+
+  test('accounts come in by the thousand, and a chart of any size is read in parts', async () => {
+    const other = await newCustomer(cluster);
+    const batch = (name: string, from: number, to: number, more: object) =>
+      other.post('accounts/batch', {
+        accounts: Array.from({ length: to - from }, (_, index) => ({
+          ...{ account_code: `${name}-${from + index}`, name: 'Customer', type: 'liability', parent_code: name },
+          ...more,
+        })),
+      });
+    const groups = ['LONG', 'MANY'].map((account_code) => ({ account_code, name: 'Customers', type: 'liability', is_group: true }));
+    const made = await other.post('accounts/batch', { accounts: groups });
+    expect([made.status, made.body.data]).toEqual([
+      201,
+      { created: 2, skipped: 0, accounts: groups.map((each) => expect.objectContaining(each)) },
+    ]);
+    for (let from = 0; from < 7_500; from += 750)
+      expect((await batch('LONG', from, from + 750, { description: 'x'.repeat(1_000) })).status).toBe(201);
+    for (let from = 0; from < 12_499; from += 1_000)
+      expect((await batch('MANY', from, Math.min(12_499, from + 1_000), {})).status).toBe(201);
+    await other.post('transactions', { ...line('LONG-7499', 'credit', '2.00', 'USD') });
+
+    const whole = await cluster.rest('GET', other.at('accounts/hierarchy'), { key: other.key });
+    expect([whole.status, whole.body.code, whole.body.details]).toEqual([
+      422,
+      'too_large',
+      { field: 'depth', tag: 'too_large', value: '' },
+    ]);
+    const top = (await other.get('accounts/hierarchy?depth=1&include=balances')).accounts;
+    expect(top.map((node: any) => [node.account_code, node.children_count, node.balances.length])).toEqual([
+      ['LONG', 7_500, 1],
+      ['MANY', 12_499, 0],
+      ['SUSPENSE-USD', 0, 1],
+    ]);
+    const [long] = (await other.get('accounts/hierarchy?root=LONG&include=balances')).accounts;
+    expect(long.children.map((node: any) => node.account_code)).toEqual(Array.from({ length: 7_500 }, (_, index) => `LONG-${index}`));
+    expect(long.balances).toEqual(long.children.at(-1).balances);
+    expect((await other.get('accounts/hierarchy?root=MANY')).accounts[0].children).toHaveLength(12_499);
+  });
+
+  test.each([
+    [{ account_code: 'SALARIES' }, 409, 'account_code_taken', 'account_code'],
+    [{ account_code: 'GOOD' }, 400, 'validation_failed', 'account_code'],
+    [{ parent_code: 'REVENUE' }, 422, 'parent_invalid', 'parent_code'],
+    [{ parent_code: 'NO-SUCH' }, 422, 'account_not_found', 'parent_code'],
+    [{ type: 'cash' }, 400, 'validation_failed', 'type'],
+    [{ metadata: { a: 'x'.repeat(17_000) } }, 400, 'validation_failed', 'metadata'],
+    [{ amount: '1.00' }, 400, 'validation_failed', 'amount'],
+  ])('a batch with %j makes nothing and names the field', async (more, status, code, field) => {
+    const fine = { account_code: 'GOOD', name: 'Good', type: 'asset' };
+    const answer = await customer.post('accounts/batch', { accounts: [fine, { ...fine, account_code: 'BAD', ...more }] });
+    expect([answer.status, answer.body.code, answer.body.details.field]).toEqual([status, code, `accounts[1].${field}`]);
+    expect((await cluster.rest('GET', customer.at('accounts/code/GOOD'), { key: customer.key })).status).toBe(404);
+  });
+
+  test('a second batch makes what is missing, where it may', async () => {
+    const accounts = ['S-1', 'S-2'].map((account_code) => ({ account_code, name: 'S', type: 'asset' }));
+    await customer.post('accounts/batch', { accounts: accounts.slice(0, 1) });
+    const refused = await customer.post('accounts/batch', { accounts });
+    expect([refused.status, refused.body.details]).toEqual([409, { field: 'accounts[0].account_code', tag: 'unique', value: 'S-1' }]);
+    const again = await customer.post('accounts/batch', { accounts, on_existing: 'skip' });
+    expect([again.status, again.body.data]).toMatchObject([201, { created: 1, skipped: 1, accounts }]);
+  });
+
+  test('a group is moved below another one of its type, not below itself', async () => {
+    const move = (code: string, parent_code: string) =>
+      cluster.rest('PATCH', customer.at(`accounts/code/${code}`), { key: customer.key, body: { parent_code } });
+    await customer.post('accounts', {
+      account_code: 'POOLS',
+      name: 'Pools',
+      type: 'liability',
+      is_group: true,
+      parent_code: 'LIABILITIES',
+    });
+    const moved = await move('CUSTOMER-WALLETS', 'POOLS');
+    expect([moved.status, moved.body.data.account]).toMatchObject([200, { parent_code: 'POOLS', version: 2 }]);
+    const [pools] = (await customer.get('accounts/hierarchy?root=POOLS')).accounts;
+    expect(pools.children[0].children).toHaveLength(4);
+    for (const [code, parent, reason] of [
+      ['POOLS', 'CUSTOMER-WALLETS', 'parent_invalid'],
+      ['POOLS', 'POOLS', 'parent_invalid'],
+      ['POOLS', 'ASSETS', 'parent_invalid'],
+      ['POOLS', 'NO-SUCH', 'account_not_found'],
+    ] as const) {
+      const { status, body } = await move(code, parent);
+      expect([status, body.code, body.details]).toEqual([422, reason, { field: 'parent_code', tag: reason, value: parent }]);
+    }
   });
 });
 

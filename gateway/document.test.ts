@@ -72,6 +72,7 @@ describe('the OpenAPI document', () => {
         'GET /v1/tenants/{slug}/accounts/hierarchy',
         'GET /v1/tenants/{slug}/accounts',
         'POST /v1/tenants/{slug}/accounts',
+        'POST /v1/tenants/{slug}/accounts/batch',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}',
         'PATCH /v1/tenants/{slug}/accounts/code/{account_code}',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance',
@@ -213,7 +214,15 @@ describe('the OpenAPI document', () => {
   test('shows only the changeable fields of an account in its change', () => {
     const { schema } =
       contract.document.paths['/v1/tenants/{slug}/accounts/code/{account_code}'].patch.requestBody.content['application/json'];
-    expect(Object.keys(schema.properties).sort()).toEqual(['allow_negative', 'description', 'metadata', 'name', 'status', 'version']);
+    expect(Object.keys(schema.properties).sort()).toEqual([
+      'allow_negative',
+      'description',
+      'metadata',
+      'name',
+      'parent_code',
+      'status',
+      'version',
+    ]);
   });
 
   test('describes every error_class', () => {

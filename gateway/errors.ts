@@ -41,6 +41,7 @@ const table = {
   account_is_group: [422, 'the account is a group', 'account_code'],
   currency_not_allowed: [422, 'the account does not hold this currency', 'currency'],
   balance_overflow: [422, 'the balance would grow beyond what can be kept', 'entries'],
+  too_large: [422, 'the answer would be too large', 'depth'],
   idempotency_key_reused: [422, 'the idempotency key was used for another request', 'idempotency_key'],
   rate_limited: [429, 'too many requests, try again later'],
   headers_too_large: [431, 'the headers are larger than 16 KiB'],

@@ -62,7 +62,7 @@ test('the examples of the document are accepted as they stand, from registration
   known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
   known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
-  await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'listAccounts', 'getHierarchy');
+  await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'createAccounts', 'listAccounts', 'getHierarchy');
   known['transaction_id'] = (await all('postSingle', 'postDouble')).transaction.transaction_id;
   await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
@@ -72,9 +72,9 @@ test('the examples of the document are accepted as they stand, from registration
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
   await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook', 'logout');
 
-  // The second of the bodies would do once more what can be done once.
+  // The last of the bodies would do once more what can be done once.
   expect((await send('reverseTransaction')).statuses).toEqual([201, 409]);
-  expect((await send('updateAccount')).statuses).toEqual([200, 409]);
+  expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
 
   // The token that is shown is nobody's; and what was deleted by one of two paths is gone.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));

@@ -9,6 +9,8 @@ export const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processo
 export const accountTypes = ['asset', 'liability', 'equity', 'revenue', 'expense'] as const;
 /** Statuses of accounts. */
 export const accountStatuses = ['active', 'closed'] as const;
+/** What a batch does about accounts that exist. */
+export const onExisting = ['error', 'skip'] as const;
 /** Events that a webhook may subscribe to. */
 export const webhookEvents = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
 /** Statuses of deliveries. */

@@ -129,13 +129,22 @@ export function accountJson(account: AccountRecord): string {
   return `${accountFields(account)}}`;
 }
 
-/** A node of the hierarchy with all below it, as JSON. */
-export function nodeJson(node: AccountNode, withBalances: boolean): string {
-  if (!node.account) throw new Error('a node of the hierarchy without its account');
-  const totals = node.balances.map(({ currency, debits, credits, balance }) => ({ currency, debits, credits, balance }));
-  const balances = withBalances ? `,"balances":${JSON.stringify(totals)}` : '';
-  const children = node.children.map((child) => nodeJson(child, withBalances)).join(',');
-  return `${accountFields(node.account)}${balances},"children":[${children}]}`;
+/** A flat tree as the JSON of nested nodes, in one text for each part: each node stands before those below it. */
+export async function* treeJson(parts: AsyncIterable<{ nodes: AccountNode[] }>, withBalances: boolean): AsyncGenerator<string> {
+  let open = 0;
+  for await (const { nodes } of parts) {
+    let text = '';
+    for (const { account, level, childrenCount, balances } of nodes) {
+      if (!account) throw new Error('a node of the hierarchy without its account');
+      if (open >= level) text += `${']}'.repeat(open - level + 1)},`;
+      const totals = balances.map(({ currency, debits, credits, balance }) => ({ currency, debits, credits, balance }));
+      text += `${accountFields(account)},"children_count":${childrenCount}`;
+      text += `${withBalances ? `,"balances":${JSON.stringify(totals)}` : ''},"children":[`;
+      open = level;
+    }
+    yield text;
+  }
+  yield ']}'.repeat(open);
 }
 
 const quote = JSON.stringify as (text: string) => string;

@@ -7,13 +7,13 @@ import { echo, fieldMessage } from './validation-messages.ts';
 const maxBytes = 16_384;
 const maxDepth = 10;
 
-/** The JSON text of metadata, `""` for none. Throws a validation error where it is too large or too deep. */
-export function metadataText(metadata: object | null | undefined): string {
+/** The JSON text of metadata, `""` for none. Throws a validation error that names the field where it is too large or too deep. */
+export function metadataText(metadata: object | null | undefined, field = 'metadata'): string {
   if (metadata === null || metadata === undefined) return '';
   const text = isTooDeep(metadata, maxDepth) ? null : JSON.stringify(metadata);
   if (text === null || Buffer.byteLength(text) > maxBytes) {
-    const message = fieldMessage('metadata', 'max', { 'x-metadata': true });
-    throw validationError([{ field: 'metadata', tag: 'max', value: echo(metadata), message }]);
+    const message = fieldMessage(field, 'max', { 'x-metadata': true });
+    throw validationError([{ field, tag: 'max', value: echo(metadata), message }]);
   }
   return text;
 }

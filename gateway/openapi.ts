@@ -37,8 +37,8 @@ export interface Doc {
   answers: Record<number, Answer>;
   /** Error codes beyond those that follow from access, body and query. */
   errors?: ErrorCode[];
-  /** Changes to {@link exampleFields} for the examples of this route's errors. */
-  errorFields?: Partial<Record<ErrorCode, Partial<FieldDetail>>>;
+  /** Changes to {@link exampleFields} for the examples of this route's errors, several where an error may name one of several fields. */
+  errorFields?: Partial<Record<ErrorCode, Partial<FieldDetail> | Partial<FieldDetail>[]>>;
   /** Error statuses besides 429 that carry the RateLimit headers. */
   rateLimitHeadersOn?: number[];
 }
@@ -90,7 +90,7 @@ export interface DocumentedRoute {
   hasQuery: boolean;
   /** Whether a body is parsed, also where none is expected. */
   readsBody: boolean;
-  /** Whether the path names an account; otherwise account errors are about a field of the body. */
+  /** Whether the path or query names an account; otherwise account errors are about a field of the body. */
   ofAccount: boolean;
 }
 
@@ -118,6 +118,7 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   currency_not_allowed: { field: 'account_code', tag: 'currency_not_allowed', value: 'CUSTOMER-WALLETS-NGN' },
   unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD', debits: '100.00', credits: '99.99', difference: '0.01' },
   balance_overflow: { field: 'account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
+  too_large: { field: 'depth', tag: 'too_large', value: 32 },
   idempotency_key_reused: {
     field: 'idempotency_key',
     tag: 'idempotency_key_reused',
@@ -137,24 +138,32 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
 const failedTest = { delivery_id: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8', status_code: 500, error_class: 'http_status' };
 
 /** An error body of a code, as an example. */
-function errorExample(code: ErrorCode, status: number, { errorFields }: Doc): object {
+function errorExample(code: ErrorCode, status: number, own: Partial<FieldDetail>): object {
   const isOfPath = statusOf(code, 'account_code') !== status;
   const usual = isOfPath ? undefined : exampleFields[code];
-  const shown = usual && { ...usual, ...errorFields?.[code] };
+  const shown = usual && { ...usual, ...own };
   const errors = code === 'validation_failed' && shown ? [{ ...shown, message: 'name is required' }] : undefined;
   const extra = code === 'test_failed' ? failedTest : undefined;
   return new ApiError(code, { details: shown, errors, extra }).body('req-7f3a');
 }
 
 function errorAnswers(route: DocumentedRoute): Record<number, object> {
-  const byStatus = new Map<number, ErrorCode[]>();
-  const of = (status: number) => byStatus.get(status) ?? byStatus.set(status, []).get(status) ?? [];
-  for (const code of errorCodesOf(route)) of(statusOf(code, route.ofAccount ? undefined : 'account_code')).push(code);
+  const byStatus = new Map<number, Set<ErrorCode>>();
+  const add = (status: number, code: ErrorCode) => byStatus.set(status, (byStatus.get(status) ?? new Set()).add(code));
+  const { errorFields } = route.doc;
+  for (const code of errorCodesOf(route)) {
+    if (route.ofAccount) add(statusOf(code), code);
+    if (!route.ofAccount || errorFields?.[code]) add(statusOf(code, 'account_code'), code);
+  }
+  const examplesOf = (code: ErrorCode, status: number) =>
+    [errorFields?.[code] ?? {}].flat().map((own, index) => {
+      return [index === 0 ? code : `${code}_${own.field ?? ''}`, { value: errorExample(code, status, own) }];
+    });
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => [
       status,
       {
-        description: codes.map((code) => `\`${code}\`: ${messageOf(code)}`).join('; '),
+        description: [...codes].map((code) => `\`${code}\`: ${messageOf(code)}`).join('; '),
         headers: headerDocs([
           ...(headersOfStatus[status] ?? []),
           ...(route.doc.rateLimitHeadersOn?.includes(status) ? rateLimitHeaderNames : []),
@@ -162,7 +171,7 @@ function errorAnswers(route: DocumentedRoute): Record<number, object> {
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
-            examples: Object.fromEntries(codes.map((code) => [code, { value: errorExample(code, status, route.doc) }])),
+            examples: Object.fromEntries([...codes].flatMap((code) => examplesOf(code, status))) as object,
           },
         },
       },

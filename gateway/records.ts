@@ -1,7 +1,7 @@
 // Schemas of the records in answers, for the OpenAPI document.
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
-import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, sides, webhookEvents } from './fields.ts';
+import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, onExisting, sides, webhookEvents } from './fields.ts';
 import { errorCodes } from './errors.ts';
 
 type Schema = Record<string, unknown>;
@@ -82,6 +82,7 @@ const transactionKinds = ['single', 'double', 'reversal'];
 /** Named enums. Without a name, client generators make a different type of every use. */
 export const words: Record<string, readonly string[]> = {
   AccountStatus: accountStatuses,
+  OnExisting: onExisting,
   AccountType: accountTypes,
   BusinessType: businessTypes,
   Currency: currencies,
@@ -178,9 +179,10 @@ export const schemas: Record<string, Schema> = {
   Account: record(account),
   AccountNode: {
     type: 'object',
-    required: [...Object.keys(account), 'children'],
+    required: [...Object.keys(account), 'children_count', 'children'],
     properties: {
       ...account,
+      children_count: { ...integer, description: 'Accounts directly below it, whether `depth` shows them or not.' },
       children: list(ref('AccountNode')),
       balances: { ...list(ref('BalanceTotal')), description: 'Of the node and all below it; only with `include=balances`.' },
     },

@@ -42,7 +42,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     retried: [
       ofLedger.getTransaction,
       ofLedger.listTransactions,
-      ofLedger.getHierarchy,
+      ofLedger.streamHierarchy,
       ofLedger.getAccount,
       ofLedger.listAccounts,
       ofLedger.getBalance,

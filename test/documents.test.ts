@@ -163,6 +163,7 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/receive-webhooks.md': [/"secret": ?"whsec_/, /"name": ?"Authorization", ?"value": ?null/],
   'gateway/docs/how-to/retry-safely.md': [/HTTP\/1\.1 201[\s\S]*HTTP\/1\.1 200[\s\S]*idempotent-replayed: true/i],
   'gateway/docs/how-to/opening-balances.md': [/"amount": ?"5000000\.00"/],
+  'gateway/docs/how-to/many-accounts.md': [/"created": ?3[\s\S]*"created": ?1, ?"skipped": ?1[\s\S]*"children_count": ?3/],
   'gateway/docs/how-to/explain-a-number.md': [/"transaction_id": ?"txn_/, /"actor": ?"/],
   'gateway/docs/how-to/catch-up.md': [/"has_more": ?(true|false)/],
   'gateway/docs/reference/grpc.md': [/"transactionId": ?"txn_/, /ledger\.v1\.LedgerService/],

@@ -5,7 +5,6 @@ import { type Client, credentials, loadPackageDefinition, Metadata, status, type
 import { createClient } from '@connectrpc/connect';
 import { Http2SessionManager, createConnectTransport, createGrpcTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { loadSync } from '@grpc/proto-loader';
-import pg from 'pg';
 import { root } from '../deploy/local/plan.ts';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf as refusalIn } from '../services/platform/caller.ts';
@@ -105,24 +104,6 @@ test('a transaction posts once, and again with the same request it is a replay',
   expect(events['events'][0]).toMatchObject({ type: 'transaction.posted', actor: 'card-service', data: 'transaction_posted' });
 });
 
-test('what is posted over gRPC is read over REST, and the other way round', async () => {
-  const tenant = tenants[0] as Tenant;
-  const key = await cluster.apiKey(tenant);
-  const { transaction } = await call('PostTransaction', { posting: deposit({ description: 'over gRPC' }) });
-  const rest = await cluster.rest('GET', `/v1/tenants/${tenant.slug}/transactions/${transaction.transaction_id}`, { key });
-  expect(rest.body.data.transaction).toMatchObject({ description: 'over gRPC', idempotency_key: transaction.transaction_id });
-  const place = `after_sequence=${Number(transaction.sequence) - 1}&limit=1`;
-  const { body } = await cluster.rest('GET', `/v1/tenants/${tenant.slug}/events?${place}`, { key });
-  // The call had no request id.
-  expect(body.data.events).toMatchObject([{ request_id: null, data: { transaction_id: transaction.transaction_id } }]);
-  const posted = await cluster.rest('POST', `/v1/tenants/${tenant.slug}/transactions`, {
-    key,
-    body: { account_code: 'OPERATING-CASH', amount: '3', side: 'debit', currency: 'GBP' },
-  });
-  const read = await call('GetTransaction', { tenant_id: tenant.id, transaction_id: posted.body.data.transaction.transaction_id });
-  expect(read['transaction']).toMatchObject({ kind: 'single', amount: '3.00', currency: 'GBP' });
-});
-
 test('a batch of two tenants posts and refuses each item for itself, in order', async () => {
   const [first, second] = tenants.map(({ id }) => id);
   const postings = [
@@ -186,39 +167,6 @@ test('a batch of eight megabytes is posted, and one whose answer could be larger
   expect(await refusalOf(call('PostTransactions', batch(80)))).toEqual(refused);
 }, 180_000);
 
-test('an item that the database itself refuses costs the forty-nine others, of other tenants, nothing', async () => {
-  const ids = Array.from({ length: 50 }, () => newId('tenant'));
-  for (const tenant_id of ids) {
-    for (const account_code of ['a', 'b']) {
-      await call('CreateAccount', { tenant_id, account_code, name: account_code, type: 'asset', actor: 'test' });
-    }
-  }
-  const owner = new pg.Client({ connectionString: cluster.databases.ledger.adminUrl });
-  await owner.connect();
-  await owner.query(`alter table transactions add constraint injected check (reference is distinct from 'poison')`);
-  try {
-    const entries = [
-      { account_code: 'a', amount: '1.00', side: 'debit', currency: 'NGN' },
-      { account_code: 'b', amount: '1.00', side: 'credit', currency: 'NGN' },
-    ];
-    const postings = ids.map((tenant_id, place) => deposit({ tenant_id, entries, ...(place === 23 && { reference: 'poison' }) }));
-    const { results } = await call('PostTransactions', { postings });
-    const refused = (results as Message[]).flatMap((result, place) =>
-      result['outcome'] === 'refusal' ? [[place, result['refusal'].reason]] : [],
-    );
-    expect(refused).toEqual([[23, 'internal']]);
-  } finally {
-    await owner.query('alter table transactions drop constraint injected');
-    await owner.end();
-  }
-});
-
-test('an item that can not be read costs its neighbours nothing', async () => {
-  const deep = `{"a":${'['.repeat(9_000)}${']'.repeat(9_000)}}`;
-  const { results } = await call('PostTransactions', { postings: [deposit(), deposit({ metadata: deep }), deposit()] });
-  expect((results as Message[]).map((result) => result['outcome'])).toEqual(['transaction', 'refusal', 'transaction']);
-});
-
 test.each<[string, Message, number, string, string[]]>([
   [
     'an unknown account',
@@ -267,16 +215,6 @@ test.each(['k1\n', '   ', 'k1 '])('the idempotency key %j is refused by each cal
     expect(await refusalOf(refused)).toMatchObject({ reason: 'validation_failed', fields: ['idempotency_key'] });
   const { results } = await call('PostTransactions', { postings: [posting] });
   expect((results as Message[])[0]?.['refusal']).toMatchObject(printable);
-});
-
-test('a transaction is reversed once, over gRPC too', async () => {
-  const { transaction } = await call('PostTransaction', { posting: deposit() });
-  const request = { tenant_id: tenants[0]?.id, transaction_id: transaction.transaction_id, actor: 'support', idempotency_key: 'undo' };
-  const reversed = await call('ReverseTransaction', request);
-  expect(reversed['transaction']).toMatchObject({ kind: 'reversal', reverses: transaction.transaction_id, amount: '10.00' });
-  expect((await call('ReverseTransaction', request))['replayed']).toBe(true);
-  const again = await refusalOf(call('ReverseTransaction', { ...request, idempotency_key: 'undo again' }));
-  expect(again.reason).toBe('already_reversed');
 });
 
 test('a call without a token is refused before its message is read', async () => {

@@ -4,12 +4,14 @@ import type { Test } from '@jest/test-result';
 import sequencer from '@jest/test-sequencer';
 import { root } from '../deploy/local/plan.ts';
 
-/** Files that take more than 40 s on two cores. */
+/** Files that take more than 20 s on two idle cores, most of it waiting. */
 export const longest = [
   'test/proof/faults/faults.test.ts',
-  'test/start.test.ts',
-  'test/events.test.ts',
   'services/notifier/kafka-consumer.test.ts',
+  'services/ledger/outbox/relay.test.ts',
+  'gateway/failure.test.ts',
+  'test/events.test.ts',
+  'test/start.test.ts',
   'test/proof/model/model.test.ts',
 ];
 

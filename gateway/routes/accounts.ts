@@ -6,7 +6,6 @@ import {
   accountCode,
   accountStatuses,
   accountTypes,
-  currency,
   description,
   flag,
   immutable,
@@ -16,7 +15,6 @@ import {
   oneOf,
   optional,
   paging,
-  sides,
   whole,
 } from '../fields.ts';
 import { metadataText } from '../metadata.ts';
@@ -47,31 +45,17 @@ export const exampleAccount = {
   updated_at: '2030-01-31T12:00:00.000Z',
 };
 
-// Not a code of any template.
-const exampleNewAccount = { ...exampleAccount, account_code: 'MERCHANT-WALLETS-USD', name: 'Merchant wallets USD', parent_code: null };
-
-const newAccount = object({
-  account_code: { ...accountCode, example: 'MERCHANT-WALLETS-USD' } as typeof accountCode,
-  name: { ...name, example: 'Merchant wallets USD' } as typeof name,
-  type: oneOf(accountTypes, { example: 'liability' }),
-  normal_balance: optional(
-    oneOf(sides, { description: 'Follows from the type by default; the other side makes a contra account.', example: 'credit' }),
-  ),
-  currency: optional({ ...currency, description: 'All four by default.' } as typeof currency),
-  parent_code: optional({ ...accountCode, description: 'A group of the same type.', example: 'CUSTOMER-WALLETS' } as typeof accountCode),
-  is_group: optional({ ...flag, description: 'A group takes no postings.', default: false } as typeof flag),
-  description: optional(description),
-  allow_negative: optional({ ...flag, description: 'false: no posting may leave the balance below zero.', default: true } as typeof flag),
-  metadata: optional(metadata),
-});
-
 const changes = object({
   account_code: immutable,
   name: optional(name),
   type: immutable,
   normal_balance: immutable,
   currency: immutable,
-  parent_code: immutable,
+  parent_code: optional({
+    ...accountCode,
+    description: 'Another group of the same type that is not below the account.',
+    example: 'CUSTOMER-WALLETS',
+  } as typeof accountCode),
   is_group: immutable,
   description: optional(description),
   allow_negative: optional(flag),
@@ -98,67 +82,17 @@ export function codeOf(params: unknown): string {
   return code;
 }
 
-function send(reply: FastifyReply, account: AccountRecord | undefined): string {
+/** Answers with one account. */
+export function send(reply: FastifyReply, account: AccountRecord | undefined): string {
   if (!account) throw new Error('the ledger answered without an account');
   return envelope(reply, `"account":${accountJson(account)}`);
 }
 
-const one = { name: 'AccountResponse', schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
+/** Answer of one account, for the document. */
+export const one = { name: 'AccountResponse', schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
 
 /** `/accounts` and `/accounts/code/{account_code}`. */
 export function accountRoutes(app: App, { ledger }: Services): void {
-  app.post(
-    '/v1/tenants/:slug/accounts',
-    {
-      schema: { body: newAccount },
-      config: {
-        access: { by: 'key', scope: 'accounts:write' },
-        doc: {
-          id: 'createAccount',
-          tag: 'Accounts',
-          summary: 'Create an account',
-          description: [
-            'The parent must be an active group of the same type, and a chart is at most 32 deep (`parent_invalid`).',
-            'Codes of system accounts, such as `SUSPENSE-NGN` and `FX-POSITION-NGN`, are taken (`account_code_taken`). A second call with the same code is rejected the same way.',
-          ].join(' '),
-          bodies: {
-            pool: {
-              account_code: 'MERCHANT-WALLETS-USD',
-              name: 'Merchant wallets USD',
-              type: 'liability',
-              currency: 'USD',
-              allow_negative: false,
-            },
-          },
-          answers: { 201: { ...one, example: { account: exampleNewAccount }, description: 'Created' } },
-          errors: ['account_code_taken', 'parent_invalid', 'account_not_found'],
-          errorFields: { account_not_found: { field: 'parent_code' } },
-        },
-      },
-    },
-    async (request, reply) => {
-      const { body, caller } = request;
-      const { account } = await ledger.createAccount(
-        {
-          tenantId: caller.tenantId,
-          accountCode: body.account_code,
-          name: body.name,
-          type: body.type,
-          normalBalance: body.normal_balance ?? undefined,
-          currency: body.currency ?? undefined,
-          parentCode: body.parent_code ?? undefined,
-          isGroup: body.is_group ?? false,
-          description: body.description ?? undefined,
-          allowNegative: body.allow_negative ?? undefined,
-          metadata: metadataText(body.metadata),
-          ...auditContext(request),
-        },
-        callOptions(request, 10_000),
-      );
-      return send(reply.code(201), account);
-    },
-  );
-
   app.get(
     '/v1/tenants/:slug/accounts',
     {
@@ -222,12 +156,17 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           summary: 'Change an account',
           description: [
             'Absent or null fields stay as they are. An empty description removes it. `metadata` replaces the previous one as a whole.',
-            '`account_code`, `type`, `normal_balance`, `currency`, `parent_code` and `is_group` never change: sending them is an error (tag `immutable`).',
+            '`account_code`, `type`, `normal_balance`, `currency` and `is_group` never change: sending them is an error (tag `immutable`).',
             'A call that changes nothing, such as a second one without `version`, makes no new version and no event.',
+            '`parent_code` moves an account or group with all below it; the new parent fits as for a new account, and is not the group itself or below it (`parent_invalid`). Balances and history stay.',
             'An account with a balance and a group with active accounts cannot be closed (`account_not_empty`). An account below a closed group cannot be reopened (`parent_invalid`).',
             '`allow_negative` cannot become false while the balance is below zero (`insufficient_funds`).',
           ].join(' '),
-          bodies: { rename: { name: 'Wallets of customers, USD', version: 1 }, close: { status: 'closed' } },
+          bodies: {
+            rename: { name: 'Wallets of customers, USD', version: 1 },
+            move: { parent_code: 'LIABILITIES' },
+            close: { status: 'closed' },
+          },
           bodyOptional: true,
           answers: {
             200: {
@@ -245,7 +184,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
             'insufficient_funds',
           ],
           errorFields: {
-            parent_invalid: { field: 'status', value: 'active' },
+            account_not_found: { field: 'parent_code' },
+            parent_invalid: [{ field: 'parent_code' }, { field: 'status', value: 'active' }],
             insufficient_funds: { field: 'allow_negative', value: false },
           },
         },
@@ -260,6 +200,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           tenantId: caller.tenantId,
           accountCode: codeOf(params),
           name: body.name ?? undefined,
+          parentCode: body.parent_code ?? undefined,
           description: body.description ?? undefined,
           metadata: freeText,
           allowNegative: body.allow_negative ?? undefined,

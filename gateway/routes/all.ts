@@ -7,6 +7,7 @@ import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { keyRoutes } from './keys.ts';
+import { newAccountRoutes } from './new-accounts.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { postingRoutes } from './postings.ts';
 import { tenantRoutes } from './tenants.ts';
@@ -20,6 +21,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   tenantRoutes(app, parts);
   keyRoutes(app, parts);
   chartRoutes(app, parts);
+  newAccountRoutes(app, parts);
   accountRoutes(app, parts);
   postingRoutes(app, parts);
   transactionRoutes(app, parts);

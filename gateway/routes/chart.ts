@@ -1,11 +1,12 @@
 // Routes of the chart of accounts: set-up from a template, and the tree.
+import { Readable } from 'node:stream';
 import { Type } from 'typebox';
 import { missingScope } from '../auth.ts';
-import { businessType, businessTypes, object, oneOf } from '../fields.ts';
+import { accountCode, businessType, businessTypes, object, oneOf, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountJson, envelope, nodeJson } from '../mapping.ts';
+import { accountJson, envelope, json, treeJson } from '../mapping.ts';
 import { exampleAccount } from './accounts.ts';
 
 const chart = {
@@ -56,7 +57,7 @@ const exampleTop = {
   parent_code: null,
 };
 const exampleTree = [exampleAccount, exampleGroup, exampleTop].reduce<object[]>(
-  (children, account) => [{ ...account, balances: [exampleTotal], children }],
+  (children, account) => [{ ...account, children_count: children.length, balances: [exampleTotal], children }],
   [],
 )[0];
 
@@ -105,6 +106,14 @@ export function chartRoutes(app: App, { ledger }: Services): void {
       schema: {
         querystring: object({
           include: Type.Optional(oneOf(['balances'], { description: 'Needs the scope balances:read too.', example: 'balances' })),
+          root: Type.Optional({
+            ...accountCode,
+            description: 'Only this account and those below it.',
+            example: 'LIABILITIES',
+          } as typeof accountCode),
+          depth: Type.Optional(
+            whole(1, 32, { description: 'Levels to show, all by default; 1 is the root, or the top level, alone.', example: 3 }),
+          ),
         }),
       },
       config: {
@@ -113,10 +122,15 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           id: 'getHierarchy',
           tag: 'Accounts',
           summary: 'Read the chart as a tree',
-          description: 'A chart of more than 4 MiB is rejected (503 `overloaded`): list its accounts instead.',
+          description: [
+            'An answer of more than 20,000 accounts is rejected (422 `too_large`): read it in parts with `root` and `depth`.',
+            'Where `depth` cuts, `children_count` shows that there is more, and balances include it.',
+            'Tree and balances are of one moment. A large answer is sent as it is read: a connection that ends early has failed.',
+          ].join(' '),
+          errors: ['account_not_found', 'too_large'],
           answers: {
             200: {
-              description: 'The accounts without a parent, each with all accounts below it',
+              description: 'The root, or the accounts without a parent, each with all accounts below it',
               schema: record({ accounts: { type: 'array', items: ref('AccountNode') } }),
               example: { accounts: [exampleTree] },
             },
@@ -128,8 +142,20 @@ export function chartRoutes(app: App, { ledger }: Services): void {
       const { caller, query } = request;
       const includeBalances = query.include === 'balances';
       if (includeBalances && !caller.scopes.has('balances:read')) throw missingScope('balances:read');
-      const { accounts } = await ledger.getHierarchy({ tenantId: caller.tenantId, includeBalances }, callOptions(request, 10_000));
-      return envelope(reply, `"accounts":[${accounts.map((node) => nodeJson(node, includeBalances)).join()}]`);
+      const asked = { tenantId: caller.tenantId, includeBalances, root: query.root, depth: query.depth };
+      const parts = treeJson(ledger.streamHierarchy(asked, callOptions(request, 60_000)), includeBalances);
+      // An error before the first part is answered as one.
+      const first = await parts.next();
+      reply.header('content-type', json);
+      return reply.send(
+        Readable.from(
+          (async function* () {
+            yield `{"success":true,"data":{"accounts":[${first.value ?? ''}`;
+            yield* parts;
+            yield ']}}';
+          })(),
+        ),
+      );
     },
   );
 }

@@ -161,123 +161,75 @@ test('the balance after each entry runs through a transaction that uses an accou
   ]);
 });
 
-test('an account may dip within a transaction: the balance after it counts', () => {
+/** A ledger whose wallet-a has so much in naira. */
+function withWallet(amount: bigint): Ledger {
   const ledger = new Ledger();
-  const entries = [entry('wallet-a', 50n, 'debit'), entry('wallet-a', 50n, 'credit')];
-  expect(ledger.apply({ kind: 'double', entries })).toBeNull();
-});
+  ledger.balances.set('wallet-a NGN', { ...nothing, credits: amount > 0n ? amount : 0n, debits: amount < 0n ? -amount : 0n, version: 1n });
+  return ledger;
+}
 
-test('a transaction that raises an account is not refused for a negative balance', () => {
-  const ledger = new Ledger();
-  ledger.balances.set('wallet-a NGN', { ...nothing, debits: 100n, version: 1n });
-  expect(ledger.apply(transfer('cash', 'wallet-a', 10n))).toBeNull();
-  expect(ledger.apply(transfer('wallet-a', 'cash', 1n))?.reason).toBe('insufficient_funds');
-});
-
-test.each<[string, Request, string, string, string, string]>([
-  [
-    'an unknown account',
-    transfer('cash', 'nobody', 1n),
-    'account_not_found',
-    'entries[1].account_code',
-    'nobody',
-    'account nobody not found',
-  ],
-  ['a closed account', transfer('old', 'cash', 1n), 'account_closed', 'entries[0].account_code', 'old', 'account old is closed'],
-  [
-    'a group',
-    transfer('cash', 'group', 1n),
-    'account_is_group',
-    'entries[1].account_code',
-    'group',
-    'account group is a group and takes no postings',
-  ],
-  [
-    'another currency',
-    transfer('cash', 'naira', 1n, 'USD'),
-    'currency_not_allowed',
-    'entries[1].account_code',
-    'naira',
-    'account naira holds NGN only, not USD',
-  ],
-  [
-    'too little money',
-    transfer('wallet-a', 'cash', 1n),
-    'insufficient_funds',
-    'entries[0].account_code',
-    'wallet-a',
-    'account wallet-a has insufficient funds',
-  ],
+const spend = transfer('wallet-a', 'cash', 10n).entries;
+const dip = [entry('wallet-a', 50n, 'debit'), entry('wallet-a', 50n, 'credit')];
+const refusals: [string, bigint, Request, string, string, string][] = [
+  ['an unknown account', 0n, transfer('cash', 'nobody', 1n), 'account_not_found', 'entries[1].account_code', 'nobody'],
+  ['a closed account', 0n, transfer('old', 'cash', 1n), 'account_closed', 'entries[0].account_code', 'old'],
+  ['a group', 0n, transfer('cash', 'group', 1n), 'account_is_group', 'entries[1].account_code', 'group'],
+  ['another currency', 0n, transfer('cash', 'naira', 1n, 'USD'), 'currency_not_allowed', 'entries[1].account_code', 'naira'],
+  ['one unit too many', 10n, transfer('wallet-a', 'cash', 11n), 'insufficient_funds', 'entries[0].account_code', 'wallet-a'],
+  ['lowering a negative balance', -10n, transfer('wallet-a', 'cash', 1n), 'insufficient_funds', 'entries[0].account_code', 'wallet-a'],
   [
     'debits that differ',
+    0n,
     { kind: 'double', entries: [entry('cash', 2n, 'debit'), entry('fees', 1n, 'credit')] },
-    'unbalanced',
-    'entries',
-    'NGN',
-    'debits and credits in NGN differ: debits are 0.02, credits 0.01',
+    ...(['unbalanced', 'entries', 'NGN'] as const),
   ],
   [
     'a single entry on suspense',
+    0n,
     { kind: 'single', entries: [entry('SUSPENSE-NGN', 1n, 'debit')] },
-    'account_is_system',
-    'account_code',
-    'SUSPENSE-NGN',
-    'account SUSPENSE-NGN is a system account, which a single entry may not use',
+    ...(['account_is_system', 'account_code', 'SUSPENSE-NGN'] as const),
   ],
   [
     'a single entry without funds',
+    0n,
     { kind: 'single', entries: [entry('wallet-b', 1n, 'debit')] },
-    'insufficient_funds',
-    'account_code',
-    'wallet-b',
-    'account wallet-b has insufficient funds',
+    ...(['insufficient_funds', 'account_code', 'wallet-b'] as const),
   ],
-])('%s is refused, and the field is named', (_, request, reason, field, value, message) => {
-  const refusal = new Ledger().apply(request);
-  expect(refusal?.name).toBe('Refusal');
-  expect(refusal).toMatchObject({ reason, message, blame: { field, tag: reason, value } });
+  [
+    'too little in one currency of two',
+    10n,
+    { kind: 'double', entries: [...transfer('wallet-a', 'cash', 10n).entries, ...transfer('wallet-a', 'cash', 1n, 'USD').entries] },
+    ...(['insufficient_funds', 'entries[2].account_code', 'wallet-a'] as const),
+  ],
+  [
+    'several entries, of which the last that lowers the account is named',
+    0n,
+    { kind: 'double', entries: [...spend, ...spend, ...transfer('cash', 'wallet-a', 1n).entries] },
+    ...(['insufficient_funds', 'entries[2].account_code', 'wallet-a'] as const),
+  ],
+];
+test.each(refusals)('%s is refused, and the field is named', (_, wallet, request, reason, field, value) => {
+  const refusal = withWallet(wallet).apply(request);
+  expect(refusal).toMatchObject({ name: 'Refusal', reason, blame: { field, tag: reason, value } });
+  expect(refusal?.message).toContain(value);
 });
 
-test.each<[string, Request]>([
-  ['an account below zero that may be there', transfer('fees', 'cash', 5n)],
-  ['money in the only currency of an account', transfer('cash', 'naira', 1n, 'NGN')],
-  ['entries on suspense, where there are two', transfer('cash', 'SUSPENSE-NGN', 1n)],
-])('%s is posted', (_, request) => {
-  expect(new Ledger().apply(request)).toBeNull();
+test.each<[string, bigint, Request]>([
+  ['the last unit of an account', 10n, transfer('wallet-a', 'cash', 10n)],
+  ['raising a negative balance', -10n, transfer('cash', 'wallet-a', 1n)],
+  ['leaving a negative balance as it was', -10n, { kind: 'double', entries: dip }],
+  ['a dip within a transaction', 0n, { kind: 'double', entries: dip }],
+  ['an account below zero that may be there', 0n, transfer('fees', 'cash', 5n)],
+  ['money in the only currency of an account', 0n, transfer('cash', 'naira', 1n, 'NGN')],
+  ['entries on suspense, where there are two', 0n, transfer('cash', 'SUSPENSE-NGN', 1n)],
+])('%s is posted', (_, wallet, request) => {
+  expect(withWallet(wallet).apply(request)).toBeNull();
 });
 
-test('an account that may not go below zero can be spent to its last unit', () => {
-  const ledger = new Ledger();
-  expect(ledger.apply(transfer('cash', 'wallet-a', 10n))).toBeNull();
-  expect(ledger.apply(transfer('wallet-a', 'cash', 4n))).toBeNull();
-  expect(ledger.apply(transfer('wallet-a', 'cash', 7n))?.reason).toBe('insufficient_funds');
-  expect(ledger.apply(transfer('wallet-a', 'cash', 6n))).toBeNull();
-  expect(ledger.apply(transfer('wallet-a', 'cash', 1n))?.reason).toBe('insufficient_funds');
-});
-
-test('a transaction that leaves a negative balance as it was is posted', () => {
-  const ledger = new Ledger();
-  ledger.balances.set('wallet-a NGN', { ...nothing, debits: 100n, version: 1n });
-  const entries = [entry('wallet-a', 50n, 'debit'), entry('wallet-a', 50n, 'credit')];
-  expect(ledger.apply({ kind: 'double', entries })).toBeNull();
-});
-
-test('a refusal names an entry in the affected currency', () => {
-  const ledger = new Ledger();
-  expect(ledger.apply(transfer('cash', 'wallet-a', 10n, 'USD'))).toBeNull();
-  const entries = [...transfer('wallet-a', 'cash', 1n, 'NGN').entries, ...transfer('wallet-a', 'cash', 10n, 'USD').entries];
-  expect(ledger.apply({ kind: 'double', entries })?.blame?.field).toBe('entries[0].account_code');
-});
-
-test('a refusal for insufficient funds names the last entry that lowers the account', () => {
-  const entries = [
-    entry('wallet-a', 5n, 'debit'),
-    entry('cash', 10n, 'credit'),
-    entry('wallet-a', 5n, 'debit'),
-    entry('wallet-a', 1n, 'credit'),
-    entry('cash', 1n, 'debit'),
-  ];
-  expect(new Ledger().apply({ kind: 'double', entries })?.blame?.field).toBe('entries[2].account_code');
+test('a refusal of unbalanced entries says by how much', () => {
+  const refusal = new Ledger().apply({ kind: 'double', entries: [entry('cash', 2n, 'debit'), entry('fees', 3n, 'credit')] });
+  expect(refusal?.message).toBe('debits and credits in NGN differ: debits are 0.02, credits 0.03');
+  expect(refusal?.blame?.details).toEqual({ debits: '0.02', credits: '0.03', difference: '-0.01' });
 });
 
 test('a total of 38 digits is posted, and one beyond is refused before it is written', () => {

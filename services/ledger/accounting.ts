@@ -23,6 +23,7 @@ export type Reason =
   | 'currency_not_allowed'
   | 'balance_overflow'
   | 'idempotency_key_reused'
+  | 'too_large'
   | 'overloaded'
   | 'unavailable'
   | 'internal';

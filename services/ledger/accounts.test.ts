@@ -119,31 +119,6 @@ test('a parent must be a known, active group of the same type', async () => {
   }
 });
 
-test('groups nest 32 deep, and the whole chart can still be read', async () => {
-  const { tenantId } = newTenant();
-  for (let level = 0; level < 31; level += 1) {
-    await make(tenantId, `level-${level}`, { isGroup: true, ...(level > 0 && { parentCode: `level-${level - 1}` }) });
-  }
-  await make(tenantId, 'leaf', { parentCode: 'level-30' });
-  await make(tenantId, 'level-31', { isGroup: true, parentCode: 'level-30' });
-  expect(await refusal(make(tenantId, 'too-deep', { parentCode: 'level-31' }))).toMatchObject({ reason: 'parent_invalid' });
-  const { accounts } = await ledger.client.getHierarchy({ tenantId, includeBalances: true });
-  expect(accounts).toHaveLength(1);
-});
-
-test('a chart beyond the size limit is refused, and a large one can be read concurrently', async () => {
-  const { tenantId } = newTenant();
-  const metadata = JSON.stringify({ note: 'x'.repeat(16_000) });
-  const makeMany = (from: number, to: number) =>
-    Promise.all(Array.from({ length: to - from }, (_, index) => make(tenantId, `account-${from + index}`, { metadata })));
-  await makeMany(0, 100);
-  const read = () => ledger.client.getHierarchy({ tenantId });
-  for (const { accounts } of await Promise.all([read(), read(), read()])) expect(accounts).toHaveLength(100);
-  for (let from = 100; from < 520; from += 70) await makeMany(from, from + 70);
-  expect(await refusal(read())).toMatchObject({ reason: 'overloaded', message: expect.stringContaining('list the accounts') });
-  expect((await ledger.client.listAccounts({ tenantId, limit: 100 })).accounts).toHaveLength(100);
-});
-
 test('many changes that wait for one tenant’s head do not block other tenants’ reads', async () => {
   const { tenantId: locked, tenant } = newTenant();
   const { tenantId: free } = newTenant();
@@ -311,7 +286,7 @@ test('a gRPC caller’s fields are checked one by one', async () => {
   expect(await wrong(change(tenantId, 'a', { status: 'open' }))).toBe('status oneof');
   expect(await wrong(ledger.client.listAccounts({ tenantId, limit: 101 }))).toBe('limit max');
   expect(await wrong(ledger.client.listAccounts({ tenantId, limit: -1 }))).toBe('limit min');
-  expect(await wrong(ledger.client.listAccounts({ tenantId, cursor: 'xyz' }))).toBe('cursor id');
+  expect(await wrong(ledger.client.listAccounts({ tenantId, cursor: 'xyz' }))).toBe('cursor cursor');
   expect(await wrong(ledger.client.listAccounts({ tenantId, type: 'goods' }))).toBe('type oneof');
   expect(await refusal(make(tenantId, 'a', { type: 'x'.repeat(2000) }))).toMatchObject({ value: 'x'.repeat(1000) });
   expect(await refusal(make(tenantId, 'a', { currency: '' }))).toMatchObject({ tag: 'required', message: 'currency is required' });

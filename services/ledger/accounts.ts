@@ -1,26 +1,15 @@
 // The chart of accounts: set-up, new accounts, changes and reads. A change locks the tenant's head and appends to the log.
 import { clone } from '@bufbuild/protobuf';
 import { AccountRecordSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import { cutPage, uuidPosition, type CursorScope } from '../platform/cursor.ts';
 import { toUuid } from '../platform/ids.ts';
 import type { Currency } from '../platform/money.ts';
-import { allSettledOrThrow, inTransaction, readTenant, sendTogether, type Client, type Connections } from '../platform/postgres.ts';
+import { allSettledOrThrow, inTransaction, sendTogether, type Client, type Connections } from '../platform/postgres.ts';
+import { accountsByCode, unknownAccount } from './account-reads.ts';
 import { Refusal, type Reason, type Side } from './accounting.ts';
-import {
-  accountColumns,
-  createdEvent,
-  insertAccounts,
-  newAccount,
-  nextPosition,
-  recordOf,
-  updateAccountRow,
-  updatedEvent,
-  type AccountRow,
-  type AuditContext,
-} from './chart.ts';
+import { createdEvent, newAccount, nextPosition, updateAccountRow, updatedEvent, type AuditContext } from './chart.ts';
 import { append, lockHead, type Head, type LogRow } from './log.ts';
 import { activeUntil } from './outbox/active-cursors.ts';
-import { positionOf, type Page } from './page.ts';
+import { ancestorsOf, checkParent, levelsBelow, parentsFirst } from './parents.ts';
 import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
 import { writeLocked } from './write.ts';
@@ -61,12 +50,9 @@ export function setUpChart(
       return account;
     });
     head.chart = template;
-    await insertAccounts(
-      client,
-      created.map((account) => ({ tenant, account })),
-    );
+    await write(client, events, head, nowMs, created);
+    // Not before their parents, which may be new.
     for (const account of moved) await updateAccountRow(client, tenant, account);
-    await write(client, events, head, nowMs);
     return { accounts, created: true };
   });
 }
@@ -87,31 +73,97 @@ export interface NewAccount {
   metadata: string;
 }
 
+/** Accounts to create together. */
+export interface Batch {
+  /** With different codes. */
+  wanted: NewAccount[];
+  /** Leaves accounts that exist as they are. */
+  skip: boolean;
+  /** The name of a field of the account at a place in the request. */
+  fieldOf: (place: number, field: string) => string;
+}
+
+/** What a batch has made. */
+export interface Created {
+  created: number;
+  /** Accounts that existed. */
+  skipped: number;
+  /** Every account in the order of the request, as it is now. */
+  accounts: AccountRecord[];
+}
+
 /**
- * Creates an account. Throws {@link Refusal}: `account_code_taken` (also for the codes of system accounts), `account_not_found` for an
- * unknown parent, `parent_invalid` for one that is no group of the same type or is closed.
+ * Creates accounts, all or none; parents may be among them in any order. Throws {@link Refusal}: `account_code_taken` (also for the codes of
+ * system accounts), `account_not_found` for an unknown parent, `parent_invalid` for one that does not fit, `too_large` where the answer would be.
  */
-export function createAccount(pool: Connections, tenant: string, wanted: NewAccount, context: AuditContext): Promise<AccountRecord> {
+export function createAccounts(
+  pool: Connections,
+  tenant: string,
+  { wanted, skip, fieldOf }: Batch,
+  context: AuditContext,
+): Promise<Created> {
   return inTransaction(pool, [tenant], async (client) => {
     const { head, nowMs } = await lock(client, tenant, { make: true });
-    const { code, parentCode } = wanted;
-    const existing = await accountsByCode(client, tenant, parentCode === null ? [code] : [code, parentCode]);
-    if (existing.has(code)) throw codeTaken(code, 'is taken');
-    if (isSystemCode(code)) throw codeTaken(code, 'is reserved for the ledger');
-    if (parentCode !== null) await checkParent(client, tenant, existing.get(parentCode), parentCode, wanted.type);
-
-    const line = { ...wanted, normalBalance: wanted.normalBalance ?? normalSide(wanted.type), system: false };
-    const account = newAccount(line, nextPosition(head, nowMs), wanted);
-    const event = append(head, createdEvent(account, null, context), nowMs);
-    await insertAccounts(client, [{ tenant, account }]);
-    await write(client, [event], head, nowMs);
-    return account;
+    const parents = wanted.flatMap(({ parentCode }) => parentCode ?? []);
+    const known = await accountsByCode(client, tenant, [...new Set([...wanted.map(({ code }) => code), ...parents])]);
+    const above = await ancestorsOf(
+      client,
+      tenant,
+      [...new Set(parents)].filter((code) => known.has(code)),
+    );
+    const levels = new Map([...above].map(([code, { length }]) => [code, length]));
+    const codes = new Set(wanted.map(({ code }) => code));
+    const created: AccountRecord[] = [];
+    const events: LogRow[] = [];
+    for (const place of parentsFirst(wanted)) {
+      const each = wanted[place] as NewAccount;
+      const { code, parentCode, type } = each;
+      const field = fieldOf(place, 'account_code');
+      if (known.has(code) && skip) continue;
+      if (known.has(code)) throw codeTaken(code, 'is taken', field);
+      if (isSystemCode(code)) throw codeTaken(code, 'is reserved for the ledger', field);
+      if (parentCode !== null) {
+        const [parent, blamed] = [known.get(parentCode), fieldOf(place, 'parent_code')];
+        if (!parent && parentCode !== code && codes.has(parentCode)) {
+          throw refusalOf('parent_invalid', `group ${parentCode} would be below itself`, blamed, parentCode);
+        }
+        checkParent(parent, levels.get(parentCode) ?? 1, { type, parentCode, levels: 1 }, blamed);
+      }
+      const line = { ...each, normalBalance: each.normalBalance ?? normalSide(type), system: false };
+      const account = newAccount(line, nextPosition(head, nowMs), each);
+      events.push(append(head, createdEvent(account, null, context), nowMs));
+      created.push(account);
+      known.set(code, account);
+      levels.set(code, (parentCode === null ? 0 : (levels.get(parentCode) ?? 1)) + 1);
+    }
+    const accounts = wanted.map(({ code }) => known.get(code) as AccountRecord);
+    checkAnswerSize(accounts);
+    if (created.length > 0) await write(client, events, head, nowMs, created);
+    return { created: created.length, skipped: wanted.length - created.length, accounts };
   });
+}
+
+/** Creates one account. Throws as {@link createAccounts}. */
+export async function createAccount(pool: Connections, tenant: string, wanted: NewAccount, context: AuditContext): Promise<AccountRecord> {
+  const { accounts } = await createAccounts(pool, tenant, { wanted: [wanted], skip: false, fieldOf: (_, field) => field }, context);
+  return accounts[0] as AccountRecord;
+}
+
+// An answer must fit into a gRPC message of 8 MiB; those that exist may have more metadata than a request could hold.
+const maxAnswerBytes = 6 << 20;
+
+function checkAnswerSize(accounts: AccountRecord[]): void {
+  const bytes = accounts.reduce((sum, { metadata, description = '' }) => sum + 1_500 + Buffer.byteLength(metadata + description), 0);
+  if (bytes <= maxAnswerBytes) return;
+  const message = 'the answer would have more than 6 MiB: send fewer accounts at once';
+  throw refusalOf('too_large', message, 'accounts', String(accounts.length));
 }
 
 /** A checked change of an account; undefined fields stay. */
 export interface AccountChange {
   name?: string | undefined;
+  /** A group of the same type that is not below the account. */
+  parentCode?: string | undefined;
   /** Empty: removed. */
   description?: string | undefined;
   allowNegative?: boolean | undefined;
@@ -126,7 +178,7 @@ export type AccountUpdate = AccountChange & { version?: bigint | undefined };
 /**
  * Changes an account; a change without effect makes no event. Throws {@link Refusal}: `account_not_found`, `account_is_system`,
  * `version_conflict`, `account_not_empty` (closing one with a balance, or a group with active accounts), `parent_invalid` (reopening one
- * below a closed group) and `insufficient_funds` (forbidding a negative balance where there is one).
+ * below a closed group, or a parent that does not fit) and `insufficient_funds` (forbidding a negative balance where there is one).
  */
 export function updateAccount(
   pool: Connections,
@@ -150,7 +202,9 @@ export function updateAccount(
     const closes = changes.includes('status') && account.status === 'active';
     const forbids = changes.includes('allow_negative') && account.allowNegative;
     if (closes || forbids) await checkBalances(client, tenant, code);
-    if (changes.includes('status')) await checkStatusChange(client, tenant, account);
+    if (changes.includes('parent_code')) await checkMove(client, tenant, account, change.parentCode as string);
+    if (changes.includes('status'))
+      await checkStatusChange(client, tenant, { ...account, parentCode: change.parentCode ?? account.parentCode });
     if (forbids) await checkNotNegative(client, tenant, account);
 
     const after = changed(account, change, nextPosition(head, nowMs).createdMs);
@@ -159,53 +213,6 @@ export function updateAccount(
     await write(client, [event], head, nowMs);
     return after;
   });
-}
-
-/** One account. Throws {@link Refusal}: `account_not_found`. */
-export async function getAccount(pool: Connections, tenant: string, code: string): Promise<AccountRecord> {
-  const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
-    name: 'get_account',
-    text: `select ${accountColumns} from accounts a where a.tenant_id = $1 and a.code = $2`,
-    values: [tenant, code],
-  });
-  if (!rows[0]) throw unknownAccount(code);
-  return recordOf(rows[0]);
-}
-
-/** Which accounts are listed; null: all. */
-export interface AccountFilter {
-  type: string | null;
-  status: string | null;
-  parentCode: string | null;
-}
-
-/** A page of accounts, newest first (identifiers are ordered by time). Throws {@link Refusal} for a bad cursor. */
-export async function listAccounts(
-  pool: Connections,
-  tenant: string,
-  filter: AccountFilter,
-  { limit, cursor }: Page,
-): Promise<{ accounts: AccountRecord[]; nextCursor: string }> {
-  const scope: CursorScope = ['accounts', tenant, filter];
-  const before = positionOf(scope, cursor, uuidPosition) ?? 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-  const { type, status, parentCode } = filter;
-  const values = [tenant, before, type, status, limit + 1];
-  const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
-    name: parentCode === null ? 'list_accounts' : 'list_accounts_below',
-    // A parameter that may be null (`$6 is null or …`) could not use the index of parents.
-    text: `select ${accountColumns} from accounts a
-      where a.tenant_id = $1 and a.id < $2 and ($3::text is null or a.type = $3) and ($4::text is null or a.status = $4)
-        ${parentCode === null ? '' : 'and a.parent_code = $6'}
-      order by a.id desc limit $5`,
-    values: parentCode === null ? values : [...values, parentCode],
-  });
-  const page = cutPage(rows, limit, scope, (row) => row.id);
-  return { accounts: page.rows.map(recordOf), nextCursor: page.nextCursor };
-}
-
-/** The refusal of a request whose own path names an unknown account. */
-export function unknownAccount(code: string): Refusal {
-  return new Refusal('account_not_found', `account ${code} not found`);
 }
 
 async function lock(
@@ -219,53 +226,23 @@ async function lock(
   return locked;
 }
 
-function write(client: Client, events: LogRow[], head: Head, nowMs: number): Promise<unknown> {
+function write(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
   const tenants = [head.tenant];
   const opened = { tenants, untilMs: activeUntil(nowMs) };
   const rows = { tenants, opened, log: events, posted: [], balances: [] };
-  return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows)));
+  const newAccounts = created.map((account) => ({ tenant: head.tenant, account }));
+  return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows, newAccounts)));
 }
 
-async function accountsByCode(client: Client, tenant: string, codes: string[]): Promise<Map<string, AccountRecord>> {
-  const { rows } = await client.query<AccountRow>({
-    name: 'accounts_by_code',
-    // `offset 0`: each by its whole key. With `= any`, PostgreSQL 15 may read all accounts of a tenant.
-    text: `select ${accountColumns} from unnest($2::text[]) as wanted (code),
-      lateral (select * from accounts where tenant_id = $1 and code = wanted.code offset 0) a`,
-    values: [tenant, codes],
-  });
-  return new Map(rows.map((row) => [row.code, recordOf(row)]));
-}
-
-// A tree is answered as nested messages, which protobuf parsers limit to a depth of 100.
-const maxDepth = 32;
-
-async function checkParent(
-  client: Client,
-  tenant: string,
-  parent: AccountRecord | undefined,
-  code: string,
-  type: AccountType,
-): Promise<void> {
-  const refuse = (reason: Reason, message: string) => refusalOf(reason, message, 'parent_code', code);
-  if (!parent) throw refuse('account_not_found', `account ${code} not found`);
-  if (!parent.isGroup) throw refuse('parent_invalid', `account ${code} is not a group`);
-  if (parent.type !== type) throw refuse('parent_invalid', `group ${code} holds accounts of the type ${parent.type}, not ${type}`);
-  if (parent.status === 'closed') throw refuse('parent_invalid', `group ${code} is closed`);
-  const { rows } = await client.query<{ depth: number }>({
-    name: 'depth_of_account',
-    // `offset 0`: each group by its whole key, also in a table that was not analysed.
-    text: `with recursive above (code, depth) as (
-        select $2::text collate "C", 1
-        union all
-        select a.parent_code, above.depth + 1 from above, lateral (
-            select parent_code from accounts where tenant_id = $1 and code = above.code offset 0) a
-          where a.parent_code is not null and above.depth < $3)
-      select max(depth)::int as depth from above`,
-    values: [tenant, code, maxDepth],
-  });
-  if ((rows[0]?.depth ?? 0) >= maxDepth)
-    throw refuse('parent_invalid', `group ${code} is ${maxDepth} levels deep, the most that a chart may have`);
+async function checkMove(client: Client, tenant: string, account: AccountRecord, parentCode: string): Promise<void> {
+  const { accountCode: code, type } = account;
+  const parent = (await accountsByCode(client, tenant, [parentCode])).get(parentCode);
+  const above = (await ancestorsOf(client, tenant, [parentCode])).get(parentCode) ?? [];
+  if (above.includes(code)) {
+    throw refusalOf('parent_invalid', `group ${parentCode} is account ${code} itself or below it`, 'parent_code', parentCode);
+  }
+  const levels = await levelsBelow(client, tenant, account);
+  checkParent(parent, above.length, { type, parentCode, levels }, 'parent_code');
 }
 
 async function checkStatusChange(client: Client, tenant: string, account: AccountRecord): Promise<void> {
@@ -303,6 +280,7 @@ function changesOf(account: AccountRecord, change: AccountChange): string[] {
   const differs = <Value>(wanted: Value | undefined, is: Value) => wanted !== undefined && wanted !== is;
   return [
     differs(change.name, account.name) ? ['name'] : [],
+    differs(change.parentCode, account.parentCode) ? ['parent_code'] : [],
     differs(change.description, account.description ?? '') ? ['description'] : [],
     differs(change.allowNegative, account.allowNegative) ? ['allow_negative'] : [],
     differs(change.status, account.status) ? ['status'] : [],
@@ -310,7 +288,7 @@ function changesOf(account: AccountRecord, change: AccountChange): string[] {
   ].flat();
 }
 
-function changed(account: AccountRecord, wanted: AccountChange & { parentCode?: string | undefined }, atMs: number): AccountRecord {
+function changed(account: AccountRecord, wanted: AccountChange, atMs: number): AccountRecord {
   const after = clone(AccountRecordSchema, account);
   for (const [field, value] of Object.entries(wanted) as [string, unknown][]) {
     if (value !== undefined) Object.assign(after, { [field]: value });
@@ -325,6 +303,6 @@ function refusalOf(reason: Reason, message: string, field: string, value: string
   return new Refusal(reason, message, { field, tag: reason, value });
 }
 
-function codeTaken(code: string, why: string): Refusal {
-  return new Refusal('account_code_taken', `account code ${code} ${why}`, { field: 'account_code', tag: 'unique', value: code });
+function codeTaken(code: string, why: string, field = 'account_code'): Refusal {
+  return new Refusal('account_code_taken', `account code ${code} ${why}`, { field, tag: 'unique', value: code });
 }

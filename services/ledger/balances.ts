@@ -6,7 +6,7 @@ import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
 import { epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import { Refusal, net, outgoing, type Reason, type Side } from './accounting.ts';
-import { unknownAccount } from './accounts.ts';
+import { unknownAccount } from './account-reads.ts';
 import { positionOf, type Page } from './page.ts';
 import { QueryParameters, logRangeOf, type TimeRange } from './time-range.ts';
 

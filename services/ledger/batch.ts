@@ -26,8 +26,8 @@ interface OpenedTenant {
 }
 
 /**
- * Use it in this order: `addState` for each tenant, `read` and `readOn` unless all is known, `decide`, then `write` or `writeLocked`. It
- * changes the states it was given: they are void when its transaction fails.
+ * One batch. Use it in this order: `addState` for each tenant, `read` and `readMissing` unless all is known, `decide`, then `write` or
+ * `writeLocked`. It changes the states it was given: they are void when its transaction fails.
  */
 export class Batch {
   readonly items: Item[];
@@ -51,7 +51,7 @@ export class Batch {
   private readonly inconsistent = new Map<string, string>();
   private readonly changes = new Changes();
   /** Tenants (UUIDs) of refused items that an earlier call may have been sent with. */
-  private readonly refusedAgain = new Set<string>();
+  private readonly refusedAfterSend = new Set<string>();
 
   /** `pendingKeys`: keys of batches whose commits may not be visible yet to what this one reads. */
   constructor(items: Item[], cursors: ActiveCursors, pendingKeys: readonly ReadonlyMap<string, queries.UsedKey>[] = []) {
@@ -75,7 +75,7 @@ export class Batch {
    * reaches the database late it still finds the head it needs, and would post what was refused.
    */
   private get ambiguous(): string[] {
-    return [...this.refusedAgain].filter((tenant) => !hasMoved(this.opened.get(tenant) as OpenedTenant));
+    return [...this.refusedAfterSend].filter((tenant) => !hasMoved(this.opened.get(tenant) as OpenedTenant));
   }
 
   /** Why only the locking path can write what was decided, or null. */
@@ -100,7 +100,7 @@ export class Batch {
 
   /**
    * Reads the clock, the used keys and what is to be reversed. These are statements of their own after the locking one, because a
-   * statement that waited for a lock still sees what it saw before. Send it together with `begin`, then call `readOn`.
+   * statement that waited for a lock still sees what it saw before. Send it together with `begin`, then call `readMissing`.
    */
   async read(client: Client): Promise<void> {
     const postings = this.items.map(({ posting }) => posting);
@@ -116,7 +116,7 @@ export class Batch {
   }
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
-  async readOn(client: Client): Promise<void> {
+  async readMissing(client: Client): Promise<void> {
     await Promise.all([this.readAccounts(client), queries.readReplays(client, this.keys)]);
   }
 
@@ -168,7 +168,7 @@ export class Batch {
       return resultOf(transaction, false);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      if (!neverSent(item) && error.reason !== 'unavailable') this.refusedAgain.add(posting.tenant);
+      if (!neverSent(item) && error.reason !== 'unavailable') this.refusedAfterSend.add(posting.tenant);
       return { refusal: error };
     }
   }

@@ -1,15 +1,17 @@
 // The RPCs of the chart and of all reads: check the request's fields, then run the use case.
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
-import type { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { GetHierarchyRequest, LedgerService, NewAccount as NewAccountMessage } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Connections, Pool } from '../platform/postgres.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './accounting.ts';
-import { createAccount, getAccount, listAccounts, setUpChart, unknownAccount, updateAccount } from './accounts.ts';
+import { getAccount, listAccounts, unknownAccount } from './account-reads.ts';
+import { createAccount, createAccounts, setUpChart, updateAccount, type NewAccount } from './accounts.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
 import { listEvents } from './events.ts';
-import { getHierarchy } from './hierarchy.ts';
+import { nested, readHierarchy, type Wanted } from './hierarchy.ts';
 import { checkedLimit } from './page.ts';
+import { maxLevels } from './parents.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { TimeRange } from './time-range.ts';
 import { accountTypes, businessTypes } from './templates.ts';
@@ -33,6 +35,10 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
     committed(tenant);
     return answer;
   };
+  // A client that reads its chart in a loop has one of few places at a time.
+  const hierarchies = new FairSemaphore({ max: Math.max(1, Math.floor(connections.options.max / 4)), maxPerKey: 1 });
+  const partsOf = (tenant: string, wanted: Wanted, signal: AbortSignal) =>
+    readHierarchy(pool.of(tenant, signal), tenant, wanted, (work) => hierarchies.run(tenant, signal, work));
   return {
     async setUpChart(request, context) {
       const tenant = tenantOf(request);
@@ -41,31 +47,30 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
       return { businessType, ...(await changed(tenant, context, (own) => setUpChart(own, tenant, businessType, auditContext))) };
     },
     async getHierarchy(request, { signal }) {
-      const tenant = tenantOf(request);
-      return { accounts: await getHierarchy(pool.of(tenant, signal), tenant, request.includeBalances, signal) };
+      const wanted = wantedOf(request);
+      return { accounts: await nested(partsOf(tenantOf(request), wanted, signal), wanted) };
+    },
+    async *streamHierarchy(request, { signal }) {
+      for await (const nodes of partsOf(tenantOf(request), wantedOf(request), signal)) yield { nodes };
     },
     async createAccount(request, context) {
       const tenant = tenantOf(request);
-      const wanted = {
-        code: checkedCode('account_code', request.accountCode),
-        name: checkedText('name', request.name, { min: 1, max: 255 }),
-        type: oneOf('type', request.type, accountTypes),
-        normalBalance: optional(request.normalBalance, (side) => oneOf('normal_balance', side, ['debit', 'credit'])) ?? null,
-        currency: optional(request.currency, (currency) => checkedCurrency('currency', currency)) ?? null,
-        parentCode: optional(request.parentCode, (code) => checkedCode('parent_code', code)) ?? null,
-        isGroup: request.isGroup,
-        // An empty description is none, as it is in a change.
-        description: checkedText('description', request.description ?? '', { max: 1000 }) || undefined,
-        allowNegative: request.allowNegative ?? true,
-        metadata: checkedMetadata(request.metadata).text,
-      };
+      const wanted = newAccountOf(request, '');
       const auditContext = auditContextOf(withTraceparent(request, context));
       return { account: await changed(tenant, context, (own) => createAccount(own, tenant, wanted, auditContext)) };
+    },
+    async createAccounts(request, context) {
+      const tenant = tenantOf(request);
+      const skip = oneOf('on_existing', request.onExisting ?? 'error', ['error', 'skip']) === 'skip';
+      const batch = { wanted: newAccountsOf(request.accounts), skip, fieldOf: fieldOfItem };
+      const auditContext = auditContextOf(withTraceparent(request, context));
+      return changed(tenant, context, (own) => createAccounts(own, tenant, batch, auditContext));
     },
     async updateAccount(request, context) {
       const tenant = tenantOf(request);
       const change = {
         name: optional(request.name, (name) => checkedText('name', name, { min: 1, max: 255 })),
+        parentCode: optional(request.parentCode, (code) => checkedCode('parent_code', code)),
         description: optional(request.description, (text) => checkedText('description', text, { max: 1000 })),
         allowNegative: request.allowNegative,
         status: optional(request.status, (status) => oneOf('status', status, ['active', 'closed'])),
@@ -127,6 +132,46 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
 
 function tenantOf(request: { tenantId: string }): string {
   return checkedId('tenant_id', 'tenant', request.tenantId);
+}
+
+function newAccountOf(account: Omit<NewAccountMessage, '$typeName'>, at: string): NewAccount {
+  return {
+    code: checkedCode(`${at}account_code`, account.accountCode),
+    name: checkedText(`${at}name`, account.name, { min: 1, max: 255 }),
+    type: oneOf(`${at}type`, account.type, accountTypes),
+    normalBalance: optional(account.normalBalance, (side) => oneOf(`${at}normal_balance`, side, ['debit', 'credit'])) ?? null,
+    currency: optional(account.currency, (currency) => checkedCurrency(`${at}currency`, currency)) ?? null,
+    parentCode: optional(account.parentCode, (code) => checkedCode(`${at}parent_code`, code)) ?? null,
+    isGroup: account.isGroup,
+    // An empty description is none, as it is in a change.
+    description: checkedText(`${at}description`, account.description ?? '', { max: 1000 }) || undefined,
+    allowNegative: account.allowNegative ?? true,
+    metadata: checkedMetadata(account.metadata, `${at}metadata`).text,
+  };
+}
+
+const maxAccounts = 1000;
+const fieldOfItem = (place: number, field: string) => `accounts[${place}].${field}`;
+
+function newAccountsOf(accounts: NewAccountMessage[]): NewAccount[] {
+  if (accounts.length === 0) throw invalid('accounts', 'required', '', 'accounts is required');
+  if (accounts.length > maxAccounts) {
+    throw invalid('accounts', 'max', String(accounts.length), `accounts must have at most ${maxAccounts} items`);
+  }
+  const codes = new Set<string>();
+  return accounts.map((account, place) => {
+    const wanted = newAccountOf(account, fieldOfItem(place, ''));
+    const field = fieldOfItem(place, 'account_code');
+    if (codes.has(wanted.code)) throw invalid(field, 'unique', wanted.code, `${field} ${wanted.code} repeats within the request`);
+    codes.add(wanted.code);
+    return wanted;
+  });
+}
+
+function wantedOf({ root, depth, includeBalances }: Pick<GetHierarchyRequest, 'root' | 'depth' | 'includeBalances'>): Wanted {
+  if (depth !== undefined && depth < 1) throw invalid('depth', 'min', String(depth), 'depth must be at least 1');
+  if (depth !== undefined && depth > maxLevels) throw invalid('depth', 'max', String(depth), `depth must be at most ${maxLevels}`);
+  return { root: optional(root, (code) => checkedCode('root', code)), depth, includeBalances };
 }
 
 function checkedVersion(version: bigint): bigint {

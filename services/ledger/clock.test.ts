@@ -17,42 +17,31 @@ test('a clock that was never observed is unknown', () => {
   expect(new DatabaseClock().now()).toBeNull();
 });
 
-test('an observed clock goes on by the process’s clock, in whole milliseconds', () => {
+test('an observed clock goes on by the process’s clock, in whole milliseconds, for two seconds', () => {
   const clock = new DatabaseClock();
   clock.observe(1_700_000_000_000, own);
-  expect(clock.now()).toBe(1_700_000_000_000);
-  at(100_500.75);
-  expect(clock.now()).toBe(1_700_000_000_500);
+  for (const [ms, expected] of [
+    [100_000, 1_700_000_000_000],
+    [100_500.75, 1_700_000_000_500],
+    [102_000, 1_700_000_002_000],
+    [102_001, null],
+  ] as const) {
+    at(ms);
+    expect(clock.now()).toBe(expected);
+  }
 });
 
-test('an observation is used for two seconds', () => {
+test.each([
+  ['is that of the quickest, because a late one shows an earlier time', 0, 1_000_020, 85, 1_000_100],
+  ['is known by two slow ones that leave a millisecond together', 5.5, 1_000_097, 4, 1_000_100],
+  ['is unknown by slow ones alone', 5.5, 1_000_000, 105.5, null],
+])('the time of two answers %s', (_, firstMs, second, secondMs, expected) => {
   const clock = new DatabaseClock();
-  clock.observe(1_700_000_000_000, own);
-  at(102_000);
-  expect(clock.now()).toBe(1_700_000_002_000);
-  at(102_001);
-  expect(clock.now()).toBeNull();
-  clock.observe(1_700_000_002_001, own);
-  expect(clock.now()).toBe(1_700_000_002_001);
-});
-
-test('of several answers the quickest counts: a late one shows an earlier time', () => {
-  const clock = new DatabaseClock();
-  clock.observe(1_000_000, own);
+  clock.observe(1_000_000, own - firstMs);
+  expect(clock.now()).toBe(firstMs > 5 ? null : 1_000_000);
   at(100_100);
-  // 80 ms on its way back.
-  clock.observe(1_000_020, own - 85);
-  expect(clock.now()).toBe(1_000_100);
-});
-
-test('a clock known only by slow answers is unknown', () => {
-  const clock = new DatabaseClock();
-  clock.observe(1_000_000, own - 5.5);
-  expect(clock.now()).toBeNull();
-  at(100_100);
-  // Each leaves more open, both together a millisecond.
-  clock.observe(1_000_097, own - 4);
-  expect(clock.now()).toBe(1_000_100);
+  clock.observe(second, own - secondMs);
+  expect(clock.now()).toBe(expected);
 });
 
 test('a quick answer counts in its window and the next', () => {

@@ -59,18 +59,18 @@ export function checkedCurrency(field: string, currency: string): Currency {
 }
 
 const metadataProblems: Record<JsonProblem, string> = {
-  type: 'metadata must be a JSON object',
-  max: 'metadata must be at most 10 deep',
-  unicode: 'metadata must not contain NUL or half of a surrogate pair',
-  number: 'metadata holds a number that a double cannot represent: send it as a string',
+  type: 'must be a JSON object',
+  max: 'must be at most 10 deep',
+  unicode: 'must not contain NUL or half of a surrogate pair',
+  number: 'holds a number that a double cannot represent: send it as a string',
 };
 
 /** Checks metadata; returns compact JSON and its canonical form (keys sorted). Throws {@link Refusal} naming the field. */
-export function checkedMetadata(text: string): { text: string; canonical: string } {
+export function checkedMetadata(text: string, field = 'metadata'): { text: string; canonical: string } {
   if (text === '' || text === '{}') return { text: '{}', canonical: '{}' };
-  const refuse = (tag: string, message: string) => invalid('metadata', tag, text, message);
+  const refuse = (tag: string, problem: string) => invalid(field, tag, text, `${field} ${problem}`);
   // Not even 16 KiB with much white space and many escapes.
-  if (text.length > 65_536) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
+  if (text.length > 65_536) throw refuse('max', 'must have at most 16 KiB as JSON');
   let value: unknown;
   try {
     value = parseJson(text, 10);
@@ -80,7 +80,7 @@ export function checkedMetadata(text: string): { text: string; canonical: string
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw refuse('type', metadataProblems.type);
   const compact = JSON.stringify(value);
-  if (Buffer.byteLength(compact) > 16_384) throw refuse('max', 'metadata must have at most 16 KiB as JSON');
+  if (Buffer.byteLength(compact) > 16_384) throw refuse('max', 'must have at most 16 KiB as JSON');
   return { text: compact, canonical: sorted(value) };
 }
 

@@ -4,7 +4,6 @@ import { sha256 } from '../platform/digest.ts';
 import { toDecimal } from '../platform/money.ts';
 import { Refusal, type Request } from './accounting.ts';
 import { checkedMetadata } from './fields.ts';
-import type { ValidatedPosting } from './mapping.ts';
 
 /** What makes two postings the same request. */
 export interface RequestContent extends Request {
@@ -33,7 +32,7 @@ export function fingerprint(posting: RequestContent, metadata: string): Buffer {
 }
 
 /** The refusal of a posting whose key was used for another request. */
-export function keyReused(posting: ValidatedPosting, transaction: Transaction): Refusal {
+export function keyReused(posting: RequestContent & { idempotencyKey: string }, transaction: Transaction): Refusal {
   const fields = differingFields(posting, transaction);
   const details = { transaction_id: transaction.transactionId, fields: fields.join() };
   const message = `this idempotency key was used for another request, which differs in ${fields.join(', ')}`;
@@ -42,7 +41,7 @@ export function keyReused(posting: ValidatedPosting, transaction: Transaction): 
 }
 
 /** The refusal of a posting whose transaction id was posted under another key. */
-export function idReused({ transactionId, reverses }: ValidatedPosting): Refusal {
+export function idReused({ transactionId, reverses }: RequestContent & { transactionId: string }): Refusal {
   const details = { transaction_id: transactionId, fields: 'idempotency_key' };
   const field = reverses ? 'reversal_id' : 'transaction_id';
   const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };

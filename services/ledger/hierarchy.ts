@@ -1,92 +1,135 @@
-// The chart of accounts as a tree, with totals of each node and all below it.
+// The chart of accounts as a tree, with totals of each account and all below it, read in parts.
 import { create } from '@bufbuild/protobuf';
 import { AccountNodeSchema, BalanceTotalSchema, type AccountNode } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { toUuid } from '../platform/ids.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
 import { readTenant, type Connections } from '../platform/postgres.ts';
-import { FairSemaphore } from '../platform/fair-semaphore.ts';
-import { Refusal, net, type Balance, type Side } from './accounting.ts';
+import { Refusal, net, type Side } from './accounting.ts';
+import { unknownAccount } from './account-reads.ts';
+import { maxLevels } from './parents.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
 
-/** Sums of one currency, minor units. */
-type Total = Pick<Balance, 'debits' | 'credits'>;
-
-// Size of an account without texts in an answer.
+/** The most accounts of one answer. */
+export const maxNodes = 20_000;
+// With the longest texts a part is still one gRPC message of 8 MiB.
+const nodesOfPart = 250;
+// With totals of all currencies an answer may be twice this estimate: still one gRPC message.
+const maxMessageBytes = 4 << 20;
+// An account without texts.
 const accountBytes = 300;
-// Building a tree takes several times its size in memory, so large charts are read one at a time, and none beyond the maximum.
-const largeBytes = 1 << 20;
-// With totals of all currencies an answer may be twice the estimate: still one gRPC message.
-const maxBytes = 4 << 20;
-const large = new FairSemaphore({ max: 1, maxPerKey: 1 });
 
-/**
- * The whole chart as trees, in order of creation. With balances, each node has totals of every currency posted to it or below it, signed by
- * the node's own normal side. Throws {@link Refusal}: `overloaded` if the chart is larger than 4 MiB, and {@link Overloaded}. `signal`
- * aborts when the client disconnects.
- */
-export async function getHierarchy(
-  pool: Connections,
-  tenant: string,
-  includeBalances: boolean,
-  signal: AbortSignal,
-): Promise<AccountNode[]> {
-  const [[size]] = await readTenant<[[{ bytes: number }]]>(pool, tenant, {
-    name: 'chart_size',
-    text: `select coalesce(sum(${accountBytes} + octet_length(metadata) + octet_length(name) + coalesce(octet_length(description), 0)), 0)::float8 as bytes
-      from accounts where tenant_id = $1`,
-    values: [tenant],
-  });
-  if (size.bytes > maxBytes) throw new Refusal('overloaded', 'the chart is too large to be read at once: list the accounts');
-  const read = () => wholeChart(pool, tenant, includeBalances);
-  if (size.bytes <= largeBytes) return read();
-  return large.run(tenant, signal, read);
+/** Which part of a chart is read. */
+export interface Wanted {
+  /** Code of the account at the top; undefined: the whole chart. */
+  root: string | undefined;
+  /** Levels to show, 1 to 32; undefined: all. */
+  depth: number | undefined;
+  includeBalances: boolean;
 }
 
-async function wholeChart(pool: Connections, tenant: string, includeBalances: boolean): Promise<AccountNode[]> {
-  const [accounts, balances] = await readTenant<
-    [AccountRow[], { account_id: string; currency: string; debits: string; credits: string }[]]
-  >(
-    pool,
-    tenant,
-    { name: 'all_accounts', text: `select ${accountColumns} from accounts a where a.tenant_id = $1 order by a.id`, values: [tenant] },
-    {
-      name: 'all_balances',
-      text: 'select account_id, currency, debits::text, credits::text from balances where tenant_id = $1 and $2',
-      values: [tenant, includeBalances],
-    },
-  );
-  const nodes = new Map(accounts.map((row) => [row.code, create(AccountNodeSchema, { account: recordOf(row) })]));
-  const roots: AccountNode[] = [];
-  for (const node of nodes.values()) {
-    const parent = nodes.get(node.account?.parentCode ?? '');
-    (parent?.children ?? roots).push(node);
+/** Runs one statement's work in the tenant's turn. */
+export type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/**
+ * The tree flat, in parts: each account before those below it, siblings in order of creation. Balances are of every currency posted to an
+ * account or below it, signed by its own normal side. Tree and balances are of one moment, texts are read part by part, so no connection is
+ * held while a client reads slowly. Throws {@link Refusal}: `account_not_found` (the root), `too_large`.
+ */
+export async function* readHierarchy(pool: Connections, tenant: string, wanted: Wanted, inTurn: InTurn): AsyncGenerator<AccountNode[]> {
+  const places = await inTurn(() => placesOf(pool, tenant, wanted));
+  if (places.length === 0 && wanted.root !== undefined) throw unknownAccount(wanted.root);
+  if (places.length > maxNodes) throw tooLarge(`the answer would have more than ${maxNodes} accounts`, wanted);
+  for (let from = 0; from < places.length; from += nodesOfPart) {
+    yield await inTurn(() => nodesOf(pool, tenant, places.slice(from, from + nodesOfPart)));
   }
-  if (includeBalances) {
-    const own = new Map<string, Map<string, Total>>();
-    for (const row of balances) {
-      const totals = own.get(row.account_id) ?? new Map<string, Total>();
-      own.set(row.account_id, totals.set(row.currency, { debits: BigInt(row.debits), credits: BigInt(row.credits) }));
+}
+
+/** The same as trees. Throws {@link Refusal}: `too_large` also for more than 4 MiB. */
+export async function nested(parts: AsyncIterable<AccountNode[]>, wanted: Wanted): Promise<AccountNode[]> {
+  const roots: AccountNode[] = [];
+  const open: AccountNode[] = [];
+  let bytes = 0;
+  for await (const nodes of parts) {
+    for (const node of nodes) {
+      const { metadata = '', description = '' } = node.account ?? {};
+      bytes += accountBytes + Buffer.byteLength(metadata + description);
+      if (bytes > maxMessageBytes) throw tooLarge('the answer would have more than 4 MiB', wanted);
+      (open[node.level - 2]?.children ?? roots).push(node);
+      open[node.level - 1] = node;
     }
-    roots.forEach((root) => addUp(root, own));
   }
   return roots;
 }
 
-// Fills in the node's totals and returns them for the node above.
-function addUp(node: AccountNode, own: Map<string, Map<string, Total>>): Map<string, Total> {
-  const totals = new Map(own.get(toUuid('acc', node.account?.id ?? '') ?? ''));
-  for (const child of node.children) {
-    for (const [currency, { debits, credits }] of addUp(child, own)) {
-      const sum = totals.get(currency) ?? { debits: 0n, credits: 0n };
-      totals.set(currency, { debits: sum.debits + debits, credits: sum.credits + credits });
-    }
-  }
-  node.balances = currencies.flatMap((currency) => {
-    const total = totals.get(currency);
-    if (!total) return [];
-    const balance = net(node.account as { normalBalance: Side }, total);
-    const [debits, credits] = [toDecimal(total.debits), toDecimal(total.credits)];
-    return [create(BalanceTotalSchema, { currency, debits, credits, balance: toDecimal(balance) })];
+function tooLarge(what: string, { depth }: Wanted): Refusal {
+  return new Refusal('too_large', `${what}: read it in parts with root and depth`, {
+    field: 'depth',
+    tag: 'too_large',
+    value: String(depth ?? ''),
   });
-  return totals;
+}
+
+interface Place {
+  id: string;
+  level: number;
+  children_count: bigint;
+  totals: [currency: string, debits: string, credits: string][] | null;
+}
+
+// The accounts to show, at most one more than allowed, each before those below it.
+//
+// `below` adds what is below the last level, with the path of its last shown account, so that balances are first summed up by path.
+async function placesOf(pool: Connections, tenant: string, { root, depth, includeBalances }: Wanted): Promise<Place[]> {
+  const children = (of: string) => `cross join lateral (
+      select id, code, is_group from accounts where tenant_id = $1 and parent_code = ${of}.code offset 0) a`;
+  const [rows] = await readTenant<[Place[]]>(pool, tenant, {
+    name: root === undefined ? 'hierarchy' : 'hierarchy_below',
+    text: `with recursive shown (id, code, is_group, level, path) as (
+        select id, code, is_group, 1, array[id] from accounts where tenant_id = $1 and ${root === undefined ? 'parent_code is null' : 'code = $4'}
+        union all
+        select a.id, a.code, a.is_group, shown.level + 1, shown.path || a.id from shown ${children('shown')}
+          where shown.is_group and shown.level < $2),
+      few as materialized (select * from shown limit ${maxNodes + 1}),
+      below (code, id, is_group, level, path) as (
+        select code, id, is_group, level, path from few where $3 and (select count(*) from few) <= ${maxNodes}
+        union all
+        select a.code, a.id, a.is_group, below.level, below.path from below ${children('below')}
+          where below.is_group and below.level = $2),
+      own as (
+        select path, currency, sum(debits) as debits, sum(credits) as credits from below cross join lateral (
+          select currency, debits, credits from balances where tenant_id = $1 and account_id = below.id offset 0) b
+        group by path, currency),
+      totals as (
+        select node, currency, sum(debits) as debits, sum(credits) as credits from own, unnest(path) as node group by node, currency)
+      select id, max(level) as level, max(children_count) as children_count,
+        json_agg(json_build_array(currency, debits::text, credits::text)) filter (where currency is not null) as totals
+      from (
+        select id, path, level, case when is_group
+            then (select count(*) from accounts where tenant_id = $1 and parent_code = few.code) else 0 end as children_count,
+          null::text as currency, null::numeric as debits, null::numeric as credits from few
+        union all
+        select node, null, null, null, currency, debits, credits from totals) as each
+      group by id order by max(path)`,
+    values: [tenant, depth ?? maxLevels, includeBalances, ...(root === undefined ? [] : [root])],
+  });
+  return rows;
+}
+
+async function nodesOf(pool: Connections, tenant: string, places: Place[]): Promise<AccountNode[]> {
+  const [rows] = await readTenant<[AccountRow[]]>(pool, tenant, {
+    // Planned each time: of a young table any index of the tenant looks as good, and a prepared statement would keep it.
+    text: `select ${accountColumns} from unnest($2::uuid[]) with ordinality as wanted (id, place),
+      lateral (select * from accounts where tenant_id = $1 and id = wanted.id offset 0) a order by place`,
+    values: [tenant, places.map(({ id }) => id)],
+  });
+  return rows.map((row, index) => {
+    const { level, children_count: childrenCount, totals } = places[index] as Place;
+    const balances = currencies.flatMap((currency) => {
+      const total = totals?.find(([each]) => each === currency);
+      if (!total) return [];
+      const [debits, credits] = [BigInt(total[1]), BigInt(total[2])];
+      const balance = toDecimal(net({ normalBalance: row.normal_balance as Side }, { debits, credits }));
+      return [create(BalanceTotalSchema, { currency, debits: toDecimal(debits), credits: toDecimal(credits), balance })];
+    });
+    return create(AccountNodeSchema, { account: recordOf(row), level, childrenCount, balances });
+  });
 }

@@ -322,9 +322,4 @@ describe('the service does not start', () => {
       await admin.query(`drop database "${name}"`);
     }
   });
-
-  test('with an unknown command', () => {
-    const { status, stderr } = spawnSync(process.execPath, ['services/ledger/main.ts', 'migrat'], { encoding: 'utf8' });
-    expect([status, stderr]).toEqual([1, 'unknown command migrat: there is migrate, or none\n']);
-  });
 });

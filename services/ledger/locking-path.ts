@@ -80,7 +80,7 @@ async function lockAndPost(client: Client, cache: AccountCache, batch: Batch, wa
     batch.addState(isCurrent ? cached : { head, accounts: new Map() });
   }
   const lockedElsewhere = await settleUnknownTenants(client, batch, locked);
-  await batch.readOn(client);
+  await batch.readMissing(client);
   batch.decide();
   await allSettledOrThrow(sendTogether(client, () => [...batch.writeLocked(client), batch.readIdsOfRefused(client), commit(client)]));
   for (const state of batch.states) cache.put(state.head.tenant, state);

@@ -4,7 +4,9 @@ import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { inTransaction, openPool, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { createAccount, listAccounts, updateAccount } from './accounts.ts';
+import { listAccounts } from './account-reads.ts';
+import { createAccount, updateAccount } from './accounts.ts';
+import { readHierarchy } from './hierarchy.ts';
 import { ledgerPlans } from './query-plans.ts';
 import { listTransactions } from './reads.ts';
 import { usedKeys, readAccounts } from './writer-queries.ts';
@@ -34,7 +36,9 @@ beforeAll(async () => {
   }
   const page = { limit: 50, cursor: '' };
   for (const parentCode of [null, 'group']) await listAccounts(one, tenant, { type: null, status: null, parentCode }, page);
-  await updateAccount(one, tenant, 'empty', { status: 'closed' }, by);
+  await updateAccount(one, tenant, 'empty', { parentCode: 'group', status: 'closed' }, by);
+  const wanted = { root: 'group', depth: undefined, includeBalances: true };
+  await Array.fromAsync(readHierarchy(one, tenant, wanted, (work) => work()));
   await inTransaction(one, [tenant], (client) => readAccounts(client, [[tenant, 'child']]));
   await owner.query(
     `insert into accounts select tenant_id, gen_random_uuid(), 'c' || n, name, type, normal_balance, currency, parent_code, is_group, description,
@@ -85,7 +89,8 @@ describe.each(['as a young table', 'after it was analysed'])('%s', (when) => {
     ['reason_not_to_close', 'accounts_parent', 2],
     ['list_accounts_below', 'accounts_parent', 3],
     ['list_accounts', 'accounts_pkey', 2],
-    ['depth_of_account', 'accounts_tenant_id_code_key', 2],
+    ['ancestors', 'accounts_tenant_id_code_key', 2],
+    ['levels_below', 'accounts_parent', 2],
     ['accounts_by_code', 'accounts_tenant_id_code_key', 2],
     ['read_accounts', 'accounts_tenant_id_code_key', 2],
   ])('%s finds accounts by %s', async (name, index, columns) => {
@@ -93,12 +98,9 @@ describe.each(['as a young table', 'after it was analysed'])('%s', (when) => {
   });
 });
 
-test('deleting accounts finds the children of each by index', async () => {
-  await owner.query('begin');
-  await owner.query('delete from accounts where tenant_id = $1', [tenant]);
-  const { rows } = await owner.query<{ scans: number }>(`select pg_stat_get_xact_numscans('accounts_parent'::regclass)::int as scans`);
-  await owner.query('rollback');
-  expect(rows[0]?.scans).toBeGreaterThanOrEqual(children);
+test('a part of the chart is found by the key of its root and by the index of parents', async () => {
+  const scans = await indexOf('hierarchy_below');
+  expect(scans.sort()).toEqual([...Array<unknown>(3).fill(['accounts_parent', 2]), ['accounts_tenant_id_code_key', 2]]);
 });
 
 test('a tenant with many transactions is read by the right index, though most tenants had one when analysed', async () => {
@@ -152,20 +154,4 @@ test('a tenant with many transactions is read by the right index, though most te
   }
   const rare = await listTransactions(one, tenant, { reference: 'payroll', currency: 'EUR' }, { limit: 100, cursor: '' });
   expect(rare).toEqual({ transactions: [], nextCursor: '' });
-});
-
-test('the planner assumes that a tenant has many rows, whatever a sample says', async () => {
-  const { rows } = await owner.query<{ name: string }>(
-    `select attrelid::regclass::text as name from pg_attribute where attname = 'tenant_id' and attoptions = '{n_distinct=-0.001}' order by 1`,
-  );
-  expect(rows.map(({ name }) => name)).toEqual(['accounts', 'transactions']);
-});
-
-test('tables that every posting writes are analysed by small samples', async () => {
-  const { rows } = await owner.query<{ table: string; targets: number[] }>(
-    `select relname as table, array_agg(distinct coalesce(attstattarget, -1))::int[] as targets from pg_attribute join pg_class on pg_class.oid = attrelid
-     where relname = any ($1) and attnum > 0 and not attisdropped group by relname order by relname`,
-    [['balances', 'entries', 'log', 'transactions']],
-  );
-  expect(rows).toEqual(['balances', 'entries', 'log', 'transactions'].map((table) => ({ table, targets: [10] })));
 });

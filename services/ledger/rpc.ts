@@ -32,6 +32,7 @@ const codes: Record<Reason, Code> = {
   currency_not_allowed: Code.FailedPrecondition,
   balance_overflow: Code.FailedPrecondition,
   idempotency_key_reused: Code.FailedPrecondition,
+  too_large: Code.FailedPrecondition,
   overloaded: Code.ResourceExhausted,
   unavailable: Code.Unavailable,
   internal: Code.Internal,
@@ -169,9 +170,11 @@ function translate(error: unknown): unknown {
 
 function withErrors(handlers: Handlers): Handlers {
   type Handler = (request: Partial<Named>, context: HandlerContext) => Promise<unknown>;
+  type StreamHandler = (request: Partial<Named>, context: HandlerContext) => AsyncIterable<unknown>;
+  const noted = (request: Partial<Named>, context: HandlerContext) => Object.assign(context.values.get(logFields), namesOf(request));
   const wrap = (handler: Handler): Handler => {
     return async (request, context) => {
-      Object.assign(context.values.get(logFields), namesOf(request));
+      noted(request, context);
       try {
         return await handler(request, context);
       } catch (error) {
@@ -179,5 +182,20 @@ function withErrors(handlers: Handlers): Handlers {
       }
     };
   };
-  return Object.fromEntries(Object.entries(handlers).map(([name, handler]) => [name, wrap(handler as unknown as Handler)]));
+  const wrapStream = (handler: StreamHandler): StreamHandler => {
+    return async function* (request, context) {
+      noted(request, context);
+      try {
+        yield* handler(request, context);
+      } catch (error) {
+        throw translate(error);
+      }
+    };
+  };
+  const isStream = (name: string) => LedgerService.method[name as keyof typeof LedgerService.method].methodKind === 'server_streaming';
+  const wrapped = ([name, handler]: [string, unknown]) => [
+    name,
+    isStream(name) ? wrapStream(handler as StreamHandler) : wrap(handler as Handler),
+  ];
+  return Object.fromEntries(Object.entries(handlers).map(wrapped)) as Handlers;
 }

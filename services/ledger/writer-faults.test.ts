@@ -13,21 +13,6 @@ beforeAll(async () => {
 
 afterAll(() => writers.end());
 
-test('a posting that the database rejects does not affect the other forty-nine', async () => {
-  await writers.owner.query(`alter table transactions add constraint injected check (reference is distinct from 'poison')`);
-  try {
-    const tenants = await Promise.all(Array.from({ length: 50 }, () => writers.tenantWith('a', 'b')));
-    const writer = writers.open({ pipelines: 1 });
-    const outcomes = await Promise.all(
-      tenants.map((tenant, index) => writer.post(transfer(tenant, 'a', 'b', '1.00', index === 23 ? { reference: 'poison' } : {}))),
-    );
-    expect(tally(outcomes)).toEqual({ posted: 49, internal: 1 });
-    expect(reasonOf(outcomes[23] as Outcome)).toBe('internal');
-  } finally {
-    await writers.owner.query('alter table transactions drop constraint injected');
-  }
-});
-
 /** Makes the database raise an error for each transaction that matches a condition (SQL). */
 async function injecting(sqlstate: string, poisoned: string, work: () => Promise<void>): Promise<void> {
   await writers.owner.query(`create function injected() returns trigger language plpgsql as

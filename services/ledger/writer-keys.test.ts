@@ -50,20 +50,6 @@ test('different postings under one key at once: one is posted, the others are re
   expect(await writers.transactionsOf(tenant)).toBe(1);
 });
 
-test('metadata with its keys in another posting is the same request, another description is not', async () => {
-  const tenant = await writers.tenantWith('a', 'b');
-  const writer = writers.open();
-  const send = (more: MessageInitShape<typeof PostingSchema>) =>
-    writer.post(transfer(tenant, 'a', 'b', '1.00', { idempotencyKey: 'same', ...more }));
-  const outcomes = [
-    await send({ metadata: '{"a":{"x":1,"y":[1,2]},"b":"c"}' }),
-    await send({ metadata: '{"b":"c","a":{"y":[1,2],"x":1.0}}' }),
-    await send({ metadata: '{"b":"c","a":{"y":[2,1],"x":1}}' }),
-    await send({ metadata: '{"a":{"x":1,"y":[1,2]},"b":"c"}', description: 'other' }),
-  ];
-  expect(outcomes.map(reasonOf)).toEqual(['posted', 'replayed', 'idempotency_key_reused', 'idempotency_key_reused']);
-});
-
 test('a key repeated for a cached tenant is found, and fails none of its neighbours', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open({ pipelines: 1 });

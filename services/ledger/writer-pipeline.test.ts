@@ -5,6 +5,8 @@ import { Registry } from 'prom-client';
 import { LedgerService, PostingSchema, ReverseTransactionRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { failures, openWriters, reasonOf, transfer, type WriterOptions, type Writers } from '../../test/writers.ts';
 import { newId } from '../platform/ids.ts';
+import { openOperator } from './audit/operator.ts';
+import { verify } from './audit/verify.ts';
 import type { Outcome } from './queue.ts';
 import { ledgerRoutes } from './rpc.ts';
 import { validatePosting, validateReversal, type ValidatedPosting } from './mapping.ts';
@@ -310,4 +312,12 @@ test('nor is a reversal that its caller retries because its outcome is unknown',
   writers.proxy.hold(false);
   expect((await outcomes).map(reasonOf)).toEqual(['posted', 'unavailable']);
   expect(await writers.transactionsOf(tenant)).toBe(3);
+});
+
+test('the logs and all rows that these tests have left agree', async () => {
+  const operator = await openOperator(writers.ownerUrl);
+  const lines: string[] = [];
+  const { tenants } = await verify(operator, { only: undefined }, (line) => lines.push(line));
+  await operator.end();
+  expect([lines, tenants]).toEqual([[], expect.any(Number)]);
 });

@@ -81,8 +81,7 @@ export class WriterPipeline {
     try {
       const batch = new Batch(items, this.options.cursors, this.pending);
       for (const tenant of batch.tenants) batch.addState(this.stateOf(tenant));
-      const optimistic = this.setTime(batch);
-      if (!optimistic) await this.readAhead(batch);
+      if (!this.setTime(batch)) await this.readAhead(batch);
       batch.expire();
       this.client ??= await this.options.pool.connect();
       // The batch before has failed meanwhile, so the state that this one builds on is void.
@@ -136,8 +135,8 @@ export class WriterPipeline {
   private async readAhead(batch: Batch): Promise<void> {
     const askedAt = performance.now();
     await this.reading(async (reader) => {
-      await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readOn(reader)]));
-      await batch.readOn(reader);
+      await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readMissing(reader)]));
+      await batch.readMissing(reader);
     });
     this.clock.observe(batch.nowMs, askedAt);
   }

@@ -204,18 +204,6 @@ test('an account closed by another replica takes no further posting', async () =
   expect(reasonOf(await writer.post(transfer(tenant, 'a', 'c', '1.00')))).toBe('account_closed');
 });
 
-test('a full queue rejects postings of the tenant with most waiting', async () => {
-  const [greedy, modest] = [await writers.tenantWith('a', 'b'), await writers.tenantWith('a', 'b')];
-  const writer = writers.open({ waiting: 100 });
-  const flood = Promise.all(Array.from({ length: 300 }, () => writer.post(transfer(greedy, 'a', 'b', '1.00'))));
-  const others = Promise.all(Array.from({ length: 40 }, () => writer.post(transfer(modest, 'a', 'b', '1.00'))));
-  expect(tally(await others)).toEqual({ posted: 40 });
-  const { posted: through = 0, overloaded = 0 } = tally(await flood);
-  expect(overloaded).toBeGreaterThan(0);
-  expect(through + overloaded).toBe(300);
-  expect(await writers.transactionsOf(greedy)).toBe(through);
-});
-
 test('a full disk refuses a posting at once, and it is posted when there is space again', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open();

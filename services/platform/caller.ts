@@ -3,7 +3,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type CallOptions, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
-import { Client, Metadata, connectivityState, credentials, status, type ChannelOptions, type StatusObject } from '@grpc/grpc-js';
+import {
+  Client,
+  Metadata,
+  connectivityState,
+  credentials,
+  status,
+  type ChannelOptions,
+  type ServiceError,
+  type StatusObject,
+} from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, type Resolve } from './addresses.ts';
 import { isRefusal, type RefusalInfo } from './errors.ts';
@@ -81,7 +90,12 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
           throw error;
         }
       },
-      stream,
+      async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+        const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
+        const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+        const first = await answers.next();
+        return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: begunWith(first, answers) };
+      },
     };
     opened.set(address, { replica, client, state });
     return { replica, client, state };
@@ -100,28 +114,38 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
   };
 
   let turn = 0;
+  const inTurn = async <Result>(
+    method: DescMethod,
+    signal: AbortSignal | undefined,
+    timeoutMs: number,
+    call: (replica: Replica, timeoutMs: number) => Promise<Result>,
+  ): Promise<Result> => {
+    const until = performance.now() + timeoutMs;
+    if (addresses.current.length === 0)
+      await Promise.race([addresses.known, pause(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined)]);
+    for (let attempt = 1; ; attempt++) {
+      const each = replicas();
+      const replica = each[turn++ % each.length];
+      if (!replica) throw new ConnectError('no address of the service is known', signal?.aborted ? Code.Canceled : Code.DeadlineExceeded);
+      try {
+        return await call(replica, until - performance.now());
+      } catch (error) {
+        const { code, rawMessage } = error as ConnectError;
+        const isSafe = retried.includes(method) || rawMessage.startsWith(unsent);
+        // A service that says why it is unavailable speaks for all replicas.
+        if (attempt === maxAttempts || !isSafe || code !== Code.Unavailable || isRefusal(error)) throw error;
+        await pause(50 * attempt);
+      }
+    }
+  };
   const all: Replica = {
     address: '',
-    async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
-      const until = performance.now() + timeoutMs;
-      if (addresses.current.length === 0)
-        await Promise.race([addresses.known, pause(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined)]);
-      for (let attempt = 1; ; attempt++) {
-        const each = replicas();
-        const replica = each[turn++ % each.length];
-        if (!replica) throw new ConnectError('no address of the service is known', signal?.aborted ? Code.Canceled : Code.DeadlineExceeded);
-        try {
-          return await replica.unary(method, signal, until - performance.now(), header, input);
-        } catch (error) {
-          const { code, rawMessage } = error as ConnectError;
-          const isSafe = retried.includes(method) || rawMessage.startsWith(unsent);
-          // A service that says why it is unavailable speaks for all replicas.
-          if (attempt === maxAttempts || !isSafe || code !== Code.Unavailable || isRefusal(error)) throw error;
-          await pause(50 * attempt);
-        }
-      }
+    unary: (method, signal, timeoutMs = defaultTimeoutMs, header, input) =>
+      inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.unary(method, signal, leftMs, header, input)),
+    async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const request = await onlyOf(input);
+      return inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.stream(method, signal, leftMs, header, only(request)));
     },
-    stream,
   };
   return {
     ...all,
@@ -133,8 +157,23 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
   };
 }
 
-function stream(): never {
-  throw new ConnectError('streams are not supported', Code.Unimplemented);
+async function* only<Message>(message: Message): AsyncGenerator<Message> {
+  yield message;
+}
+
+/** The request of a call; only answers are streamed. */
+async function onlyOf<Message>(input: AsyncIterable<Message>): Promise<Message> {
+  for await (const message of input) return message;
+  throw new ConnectError('a call without a request', Code.InvalidArgument);
+}
+
+async function* begunWith<Message>(first: IteratorResult<Message, void>, rest: AsyncGenerator<Message>): AsyncGenerator<Message> {
+  try {
+    if (!first.done) yield first.value;
+    yield* rest;
+  } finally {
+    await rest.return(undefined);
+  }
 }
 
 function channelOptions(maxMessageBytes: number): ChannelOptions {
@@ -207,7 +246,34 @@ function ask<Output extends DescMessage>(
   });
 }
 
-function asConnectError({ code, details, metadata }: StatusObject): ConnectError {
+/** The messages of an answer, read as fast as they are taken; the call is canceled where that ends early. Throws ConnectErrors. */
+async function* listen<Output extends DescMessage>(
+  client: Client,
+  { parent, name, output }: DescMethod & { output: Output },
+  { message, metadata, timeoutMs, signal }: Question,
+): AsyncGenerator<MessageShape<Output>, void> {
+  if (signal?.aborted) throw new ConnectError('the caller has canceled', Code.Canceled);
+  const call = client.makeServerStreamRequest(
+    `/${parent.typeName}/${name}`,
+    (bytes: Buffer) => bytes,
+    (bytes) => fromBinary(output, bytes),
+    message,
+    metadata,
+    { deadline: Date.now() + timeoutMs },
+  );
+  const cancel = () => call.cancel();
+  signal?.addEventListener('abort', cancel);
+  try {
+    for await (const answer of call) yield answer as MessageShape<Output>;
+  } catch (error) {
+    throw asConnectError(error as ServiceError);
+  } finally {
+    signal?.removeEventListener('abort', cancel);
+    cancel();
+  }
+}
+
+function asConnectError({ code, details, metadata }: Pick<StatusObject, 'code' | 'details' | 'metadata'>): ConnectError {
   const [bytes] = metadata.get('grpc-status-details-bin') as Buffer[];
   const trailers: Record<string, string> = bytes
     ? { 'grpc-status-details-bin': bytes.toString('base64') }

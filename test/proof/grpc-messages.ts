@@ -37,7 +37,16 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
     ...{ idempotencyKey: ['fuzz-1', 'fuzz-2'], name: ['Fuzz'], slug: ['ledger-of-ada'], businessType: ['wallet'], status: ['active'] },
     ...{ firstName: ['Ada'], lastName: ['Obi'], scopes: [['accounts:read']], refreshToken: ['x'.repeat(43)], clientAddress: ['192.0.2.1'] },
     ...{ url: ['http://127.0.0.1:9/hook'], events: [['transaction.posted']], secret: ['x'.repeat(16)], eventType: ['test.webhook'] },
-    ...{ limit: [10], overlapSeconds: [60], startMs: [0n], endMs: [4_000_000_000_000n], expiresMs: [4_000_000_000_000n] },
+    ...{
+      root: ['ASSETS'],
+      depth: [3],
+      onExisting: ['skip'],
+      limit: [10],
+      overlapSeconds: [60],
+      startMs: [0n],
+      endMs: [4_000_000_000_000n],
+      expiresMs: [4_000_000_000_000n],
+    },
     ...{ afterSequence: [0n], sequence: [1n, 2n], version: [1n], after: [0n], through: [2n], createdMs: [1_790_000_000_000n] },
     ...{ hash: [new Uint8Array(32)], previousHash: [new Uint8Array(32)], fingerprint: [new Uint8Array(33)], balanceAfter: ['10.00'] },
     ...{ enabled: [true], includeBalances: [true], allowNegative: [true], changeEvents: [true], changeHeaders: [true], value: ['k'] },
@@ -47,6 +56,7 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
   const own: Record<string, Values> = {
     setUpChart: { tenantId: [other.id] },
     createAccount: { accountCode: ['FUZZ-1'] },
+    createAccounts: { accountCode: ['FUZZ-2', 'FUZZ-3'] },
     deleteWebhook: { tenantId: [other.id] },
     revokeApiKey: { keyId: [newId('key')] },
     // Of a tenant without real events.
@@ -54,10 +64,13 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
     pass: { tenantId: [newId('tenant')] },
   };
   return Object.entries(services).flatMap(([service, { methods }]) =>
-    methods.map((method) => ({
-      ...{ service: service as Service, method },
-      init: initOf(method.input, { ...values, ...own[method.localName] }, 0),
-    })),
+    // What streams is as GetHierarchy, which does not.
+    methods
+      .filter(({ methodKind }) => methodKind === 'unary')
+      .map((method) => ({
+        ...{ service: service as Service, method },
+        init: initOf(method.input, { ...values, ...own[method.localName] }, 0),
+      })),
   );
 }
 

@@ -161,7 +161,7 @@ function fieldsOf(request: Fields): Fields {
 const times: Record<string, string> = { createdMs: 'created_at', updatedMs: 'updated_at' };
 // Where REST has null, messages have no field.
 const nullable = ['reference', 'currency', 'amount', 'reverses', 'reversed_by', 'parent_code', 'description', 'updated_at'];
-const numbers = ['sequence', 'version'];
+const numbers = ['sequence', 'version', 'children_count'];
 
 /** A message's JSON in the form of REST: names, times, numbers, metadata, nulls, pagination. */
 function inRestForm(value: any): any {
@@ -185,7 +185,7 @@ function inRestForm(value: any): any {
 
 // In REST an event's data is the transaction or account itself, and a node of the hierarchy its account.
 function flattened(fields: Fields): Fields {
-  const { transaction_posted, account_created, account_updated, children, ...rest } = fields;
+  const { transaction_posted, account_created, account_updated, children, children_count, ...rest } = fields;
   if (transaction_posted) {
     const { entries, ...about } = transaction_posted;
     return { ...rest, data: { ...about, ...sums(entries), lines: entries, sequence: rest['sequence'] } };
@@ -194,7 +194,7 @@ function flattened(fields: Fields): Fields {
   if (changed) {
     return { ...rest, data: { ...changed.account, ...(account_updated && { changes: changed.changes }), sequence: rest['sequence'] } };
   }
-  return children ? { ...rest['account'], balances: rest['balances'], children } : fields;
+  return children ? { ...rest['account'], balances: rest['balances'], children_count, children } : fields;
 }
 
 function sums(entries: any[]): { currency: string | null; amount: string | null } {

@@ -161,7 +161,7 @@ export class Replay {
     const changed = Object.keys(after).filter((field) => after[field] !== before[field]);
     const constant = ['accountCode', 'type', 'normalBalance', 'currency', 'isGroup', 'system', 'createdMs'];
     // Chart set-up moves existing system accounts to their parent and changes nothing else of them.
-    constant.push(...(record.system ? ['name', 'description', 'allowNegative', 'status', 'metadata'] : ['parentCode']));
+    if (record.system) constant.push('name', 'description', 'allowNegative', 'status', 'metadata');
     if (changed.some((field) => constant.includes(field))) problem('changes what can’t change of an account');
     if (record.version !== account.record.version + 1n || record.updatedMs !== BigInt(row.createdMs)) {
       problem('has another version or time than its change');
@@ -179,11 +179,20 @@ export class Replay {
     account.record = record;
   }
 
-  private checkParent({ parentCode, type }: AccountRecord, problem: (what: string) => void): void {
+  private checkParent({ accountCode, parentCode, type }: AccountRecord, problem: (what: string) => void): void {
     if (parentCode === undefined) return;
     const parent = this.byCode.get(parentCode)?.record;
     if (!parent?.isGroup || parent.type !== type) problem('puts an account where no group is');
     else if (parent.status === 'closed') problem('has an active account below a closed group');
+    const above = new Set<string>();
+    for (
+      let code: string | undefined = parentCode;
+      code !== undefined && !above.has(code);
+      code = this.byCode.get(code)?.record.parentCode
+    ) {
+      above.add(code);
+    }
+    if (above.has(accountCode)) problem('puts a group below itself');
   }
 
   private hasActiveBelow(group: AccountRecord): boolean {

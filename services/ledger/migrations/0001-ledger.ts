@@ -50,7 +50,7 @@ export class Ledger extends Migration {
     ) with (${updatedOften})`);
 
     // No foreign key to heads: each event would share-lock the row that every writer of the tenant waits for.
-    // `traceparent` is not hashed: it says how an event is traced, not what occurred_at.
+    // `traceparent` is not hashed: it says how an event is traced, not what happened.
     this.addSql(`create table log (
       tenant_id uuid not null,
       sequence positive not null,

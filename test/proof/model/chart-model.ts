@@ -36,7 +36,7 @@ export function change(ledger: LedgerModel, code: string, { version, ...wanted }
   if (!account) return unknownAccount;
   if (account.system) return refused({ code: 'account_is_system' });
   if (version != null && version !== account.version) return refused({ code: 'version_conflict', tag: 'version_conflict', value: version });
-  const names = ['name', 'description', 'allow_negative', 'status', 'metadata'] as const;
+  const names = ['name', 'parent_code', 'description', 'allow_negative', 'status', 'metadata'] as const;
   const changes = names.filter((name) => wanted[name] != null && difference(wanted[name], account[name]) !== null);
   if (changes.length === 0) return { status: 200, data: { account } };
   const faults = changes.flatMap((name) => misfits(ledger, account, name, wanted[name]));
@@ -52,11 +52,24 @@ function misfits(ledger: LedgerModel, account: Account, name: string, value: unk
   const fault = (reason: string): Refused[] => [{ code: reason, field: name, tag: reason, value }];
   const balances = currencies.map((currency) => ledger.net(account, ledger.totalsOf(code, currency)));
   if (name === 'allow_negative') return value === false && balances.some((each) => each < 0n) ? fault('insufficient_funds') : [];
+  if (name === 'parent_code') {
+    const parent = ledger.accounts.get(value as string);
+    if (!parent) return fault('account_not_found');
+    const fits = parent.is_group && parent.type === account.type && parent.status === 'active';
+    return fits && !isBelow(ledger, parent, code) ? [] : fault('parent_invalid');
+  }
   if (name !== 'status') return [];
   const below = [...ledger.accounts.values()].some((each) => each.parent_code === code && each.status === 'active');
   if (value === 'closed') return below || balances.some((each) => each !== 0n) ? fault('account_not_empty') : [];
   const parent = ledger.accounts.get(account.parent_code ?? '');
   return parent?.status === 'closed' ? fault('parent_invalid') : [];
+}
+
+function isBelow(ledger: LedgerModel, account: Account, code: string): boolean {
+  for (let each: Account | undefined = account; each; each = ledger.accounts.get(each.parent_code ?? '')) {
+    if (each.account_code === code) return true;
+  }
+  return false;
 }
 
 /** What chart set-up must answer; undefined: it creates accounts, which `takeChart` checks. */
@@ -116,7 +129,8 @@ export function accounts(ledger: LedgerModel, filter: { type?: string; status?: 
 export function hierarchy(ledger: LedgerModel, parent: string | null, balances: boolean): any[] {
   const here = [...ledger.accounts.values()].filter((each) => each.parent_code === parent);
   return inOrder(here).map((each) => {
-    const node = { ...each, children: hierarchy(ledger, each.account_code, balances) };
+    const children = hierarchy(ledger, each.account_code, balances);
+    const node = { ...each, children, children_count: children.length };
     return balances ? { ...node, balances: totalsBelow(ledger, each) } : node;
   });
 }

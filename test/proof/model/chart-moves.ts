@@ -23,7 +23,21 @@ import { currencies } from './records.ts';
 type Body = Record<string, any>;
 
 const days = fc.constantFrom('any', 'any', 'any', 'that', 'before', 'since', 'later', 'until');
-const whats = ['name', 'description', 'metadata', 'allow', 'deny', 'close', 'close', 'close', 'close', 'open', 'nothing', 'immutable'];
+const whats = [
+  'name',
+  'description',
+  'metadata',
+  'allow',
+  'deny',
+  'move',
+  'close',
+  'close',
+  'close',
+  'close',
+  'open',
+  'nothing',
+  'immutable',
+];
 const types = ['asset', 'liability', 'equity', 'revenue', 'expense'];
 export const businessTypes = ['wallet', 'exchange', 'lending', 'payment_processor', 'other'];
 
@@ -89,12 +103,14 @@ export const chartMoves: Moves = {
     move: async (run, tenant, step) => {
       const { ledger } = tenant;
       const account_code = run.code(tenant, step['account']);
+      const groups = [...ledger.accounts.values()].filter((each) => each.is_group);
       const wanted: Record<string, Body> = {
         name: { name: run.next('Name ') },
         description: { description: run.next('Words ') },
         metadata: { metadata: { n: run.next('m') } },
         allow: { allow_negative: true },
         deny: { allow_negative: false },
+        move: { parent_code: groups[step['account'].at % Math.max(1, groups.length)]?.account_code ?? 'NO-SUCH' },
         close: { status: 'closed' },
         open: { status: 'active' },
         immutable: { currency: 'NGN' },

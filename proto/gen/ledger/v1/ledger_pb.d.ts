@@ -739,7 +739,7 @@ export declare type BalanceTotal = Message<"ledger.v1.BalanceTotal"> & {
 export declare const BalanceTotalSchema: GenMessage<BalanceTotal>;
 
 /**
- * AccountNode is an account with all below it.
+ * AccountNode is an account with what is below it.
  *
  * @generated from message ledger.v1.AccountNode
  */
@@ -750,6 +750,8 @@ export declare type AccountNode = Message<"ledger.v1.AccountNode"> & {
   account?: AccountRecord | undefined;
 
   /**
+   * Empty at the last level that was requested, and in StreamHierarchy.
+   *
    * @generated from field: repeated ledger.v1.AccountNode children = 2;
    */
   children: AccountNode[];
@@ -760,6 +762,20 @@ export declare type AccountNode = Message<"ledger.v1.AccountNode"> & {
    * @generated from field: repeated ledger.v1.BalanceTotal balances = 3;
    */
   balances: BalanceTotal[];
+
+  /**
+   * Accounts directly below it, whether they are shown or not.
+   *
+   * @generated from field: int64 children_count = 4;
+   */
+  childrenCount: bigint;
+
+  /**
+   * Level in the answer: 1 is the root or an account without a parent.
+   *
+   * @generated from field: int32 level = 5;
+   */
+  level: number;
 };
 
 /**
@@ -781,6 +797,20 @@ export declare type GetHierarchyRequest = Message<"ledger.v1.GetHierarchyRequest
    * @generated from field: bool include_balances = 2;
    */
   includeBalances: boolean;
+
+  /**
+   * Only this account and those below it; the whole chart if absent.
+   *
+   * @generated from field: optional string root = 3;
+   */
+  root?: string | undefined;
+
+  /**
+   * Levels to show, 1 to 32; all if absent. Balances include what is below the last one.
+   *
+   * @generated from field: optional int32 depth = 4;
+   */
+  depth?: number | undefined;
 };
 
 /**
@@ -804,6 +834,57 @@ export declare type GetHierarchyResponse = Message<"ledger.v1.GetHierarchyRespon
  * Use `create(GetHierarchyResponseSchema)` to create a new message.
  */
 export declare const GetHierarchyResponseSchema: GenMessage<GetHierarchyResponse>;
+
+/**
+ * StreamHierarchyRequest is as GetHierarchyRequest.
+ *
+ * @generated from message ledger.v1.StreamHierarchyRequest
+ */
+export declare type StreamHierarchyRequest = Message<"ledger.v1.StreamHierarchyRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: bool include_balances = 2;
+   */
+  includeBalances: boolean;
+
+  /**
+   * @generated from field: optional string root = 3;
+   */
+  root?: string | undefined;
+
+  /**
+   * @generated from field: optional int32 depth = 4;
+   */
+  depth?: number | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.StreamHierarchyRequest.
+ * Use `create(StreamHierarchyRequestSchema)` to create a new message.
+ */
+export declare const StreamHierarchyRequestSchema: GenMessage<StreamHierarchyRequest>;
+
+/**
+ * StreamHierarchyResponse is the next part of the tree.
+ *
+ * @generated from message ledger.v1.StreamHierarchyResponse
+ */
+export declare type StreamHierarchyResponse = Message<"ledger.v1.StreamHierarchyResponse"> & {
+  /**
+   * @generated from field: repeated ledger.v1.AccountNode nodes = 1;
+   */
+  nodes: AccountNode[];
+};
+
+/**
+ * Describes the message ledger.v1.StreamHierarchyResponse.
+ * Use `create(StreamHierarchyResponseSchema)` to create a new message.
+ */
+export declare const StreamHierarchyResponseSchema: GenMessage<StreamHierarchyResponse>;
 
 /**
  * @generated from message ledger.v1.CreateAccountRequest
@@ -913,6 +994,146 @@ export declare type CreateAccountResponse = Message<"ledger.v1.CreateAccountResp
 export declare const CreateAccountResponseSchema: GenMessage<CreateAccountResponse>;
 
 /**
+ * NewAccount is an account to create; its fields are as in CreateAccountRequest.
+ *
+ * @generated from message ledger.v1.NewAccount
+ */
+export declare type NewAccount = Message<"ledger.v1.NewAccount"> & {
+  /**
+   * @generated from field: string account_code = 1;
+   */
+  accountCode: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string type = 3;
+   */
+  type: string;
+
+  /**
+   * @generated from field: optional string normal_balance = 4;
+   */
+  normalBalance?: string | undefined;
+
+  /**
+   * @generated from field: optional string currency = 5;
+   */
+  currency?: string | undefined;
+
+  /**
+   * @generated from field: optional string parent_code = 6;
+   */
+  parentCode?: string | undefined;
+
+  /**
+   * @generated from field: bool is_group = 7;
+   */
+  isGroup: boolean;
+
+  /**
+   * @generated from field: optional string description = 8;
+   */
+  description?: string | undefined;
+
+  /**
+   * @generated from field: optional bool allow_negative = 9;
+   */
+  allowNegative?: boolean | undefined;
+
+  /**
+   * @generated from field: string metadata = 10;
+   */
+  metadata: string;
+};
+
+/**
+ * Describes the message ledger.v1.NewAccount.
+ * Use `create(NewAccountSchema)` to create a new message.
+ */
+export declare const NewAccountSchema: GenMessage<NewAccount>;
+
+/**
+ * @generated from message ledger.v1.CreateAccountsRequest
+ */
+export declare type CreateAccountsRequest = Message<"ledger.v1.CreateAccountsRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * 1 to 1,000, each code once.
+   *
+   * @generated from field: repeated ledger.v1.NewAccount accounts = 2;
+   */
+  accounts: NewAccount[];
+
+  /**
+   * `error`: a code that exists rejects the call, also if absent. `skip`: such an account stays as it is, whatever the request says of it.
+   *
+   * @generated from field: optional string on_existing = 3;
+   */
+  onExisting?: string | undefined;
+
+  /**
+   * @generated from field: string actor = 4;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 5;
+   */
+  requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 6;
+   */
+  traceparent: string;
+};
+
+/**
+ * Describes the message ledger.v1.CreateAccountsRequest.
+ * Use `create(CreateAccountsRequestSchema)` to create a new message.
+ */
+export declare const CreateAccountsRequestSchema: GenMessage<CreateAccountsRequest>;
+
+/**
+ * @generated from message ledger.v1.CreateAccountsResponse
+ */
+export declare type CreateAccountsResponse = Message<"ledger.v1.CreateAccountsResponse"> & {
+  /**
+   * @generated from field: int32 created = 1;
+   */
+  created: number;
+
+  /**
+   * Accounts that existed.
+   *
+   * @generated from field: int32 skipped = 2;
+   */
+  skipped: number;
+
+  /**
+   * Every account, in the order of the request, as it is now.
+   *
+   * @generated from field: repeated ledger.v1.AccountRecord accounts = 3;
+   */
+  accounts: AccountRecord[];
+};
+
+/**
+ * Describes the message ledger.v1.CreateAccountsResponse.
+ * Use `create(CreateAccountsResponseSchema)` to create a new message.
+ */
+export declare const CreateAccountsResponseSchema: GenMessage<CreateAccountsResponse>;
+
+/**
  * @generated from message ledger.v1.UpdateAccountRequest
  */
 export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountRequest"> & {
@@ -978,6 +1199,13 @@ export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountReque
    * @generated from field: string traceparent = 11;
    */
   traceparent: string;
+
+  /**
+   * Another group of the same type that is not below the account; unchanged if absent.
+   *
+   * @generated from field: optional string parent_code = 12;
+   */
+  parentCode?: string | undefined;
 };
 
 /**
@@ -1477,7 +1705,8 @@ export declare const LedgerService: GenService<{
     output: typeof SetUpChartResponseSchema;
   },
   /**
-   * GetHierarchy reads the whole chart as a tree. Errors: `overloaded` for more than 8 MiB.
+   * GetHierarchy reads the chart, or the part below `root`, as one nested message. Errors: `account_not_found` (the root), `too_large` (more
+   * than 20,000 accounts, or texts of more than 4 MiB: read a part, or call StreamHierarchy).
    *
    * @generated from rpc ledger.v1.LedgerService.GetHierarchy
    */
@@ -1485,6 +1714,18 @@ export declare const LedgerService: GenService<{
     methodKind: "unary";
     input: typeof GetHierarchyRequestSchema;
     output: typeof GetHierarchyResponseSchema;
+  },
+  /**
+   * StreamHierarchy answers the same accounts flat, in several messages: each account stands before those below it, and siblings in the order
+   * of their creation. The tree and its balances are of one moment; texts are read as they are sent. Errors: `account_not_found` (the root),
+   * `too_large` (more than 20,000 accounts).
+   *
+   * @generated from rpc ledger.v1.LedgerService.StreamHierarchy
+   */
+  streamHierarchy: {
+    methodKind: "server_streaming";
+    input: typeof StreamHierarchyRequestSchema;
+    output: typeof StreamHierarchyResponseSchema;
   },
   /**
    * CreateAccount creates one account. Errors: `account_code_taken` (a second call too, and the codes of suspense and FX positions),
@@ -1498,9 +1739,22 @@ export declare const LedgerService: GenService<{
     output: typeof CreateAccountResponseSchema;
   },
   /**
-   * UpdateAccount changes the fields that are set. A call that changes nothing creates no version and no event. Errors: `account_not_found`,
-   * `account_is_system`, `version_conflict`, `account_not_empty` (close with a balance or with active accounts below),
-   * `parent_invalid` (open below a closed group), `insufficient_funds` (`allow_negative` false while the balance is below zero).
+   * CreateAccounts creates up to 1,000 accounts in one commit, all or none. Their parents may be among them, in any order. A second call
+   * with `on_existing` `skip` creates what is missing. Errors: as CreateAccount, naming the field (`accounts[3].parent_code`); `too_large`
+   * if the answer would have more than 6 MiB.
+   *
+   * @generated from rpc ledger.v1.LedgerService.CreateAccounts
+   */
+  createAccounts: {
+    methodKind: "unary";
+    input: typeof CreateAccountsRequestSchema;
+    output: typeof CreateAccountsResponseSchema;
+  },
+  /**
+   * UpdateAccount changes the fields that are set. A call that changes nothing creates no version and no event. Errors: `account_not_found`
+   * (FAILED_PRECONDITION for the parent), `account_is_system`, `version_conflict`, `account_not_empty` (close with a balance or with active
+   * accounts below), `parent_invalid` (open below a closed group; or as CreateAccount, or the parent is below the account itself),
+   * `insufficient_funds` (`allow_negative` false while the balance is below zero).
    *
    * @generated from rpc ledger.v1.LedgerService.UpdateAccount
    */
