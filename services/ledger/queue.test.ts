@@ -1,6 +1,6 @@
 // Fairness, limits and locks of the queues that the writer takes batches from.
 import { jest } from '@jest/globals';
-import { TenantQueues, type QueueLimits, type Item, type Outcome } from './queue.ts';
+import { TenantQueues, isolated, type QueueLimits, type Item, type Outcome } from './queue.ts';
 
 const limits: QueueLimits = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
 
@@ -82,14 +82,14 @@ test('a tenant is in one pipeline at a time, which may take more of it', () => {
   expect(names(queues.takeMixed(1, 1, 1))).toEqual(['a3']);
 });
 
-test('an isolated tenant is in no pipeline until it is released', () => {
-  const queues = filled('a1');
-  queues.takeMixed(0, 1, 1);
-  queues.isolate(['a']);
+test('a tenant taken without a pipeline is in no other batch until it is released', () => {
+  const queues = filled('a1', 'b1');
+  expect(names(queues.takeMixed(isolated, 1, 1, (tenant) => tenant === 'a'))).toEqual(['a1']);
   queues.add(item('a2').made);
-  for (const pipeline of [0, 1]) expect(queues.takeMixed(pipeline, 1, 1)).toBeNull();
+  expect(names(queues.takeMixed(isolated, 1, 1))).toEqual(['b1']);
+  expect(queues.takeMixed(0, 1, 1)).toBeNull();
   queues.release(['a']);
-  expect(names(queues.takeMixed(1, 1, 1))).toEqual(['a2']);
+  expect(names(queues.takeMixed(0, 1, 1))).toEqual(['a2']);
 });
 
 test('each of several pipelines takes its share of the tenants, and only if enough waits', () => {

@@ -49,8 +49,8 @@ const entriesPerTurn = 8;
 /** What a reversal counts as: how many entries it mirrors, 2 to 200, is not known before it is read. */
 const entriesPerReversal = 50;
 
-/** No pipeline takes more of the tenant until it is released. */
-const isolated = -1;
+/** In place of a pipeline's number: nothing more of the tenant is taken until it is released. */
+export const isolated = -1;
 
 /** True if no attempt to post this item was ever sent, as far as is known. */
 export function neverSent({ uncertain, posting }: Item): boolean {
@@ -117,16 +117,17 @@ export class TenantQueues {
   }
 
   /**
-   * Takes a batch of mixed tenants for a pipeline, or null if fewer than `atLeast` items are free. It takes at most its share of the
-   * tenants among `pipelines`. A tenant stays with the pipeline until all its batches are released. Abandoned items are settled.
+   * Takes a batch of mixed tenants that `isWanted` for a pipeline, or null if fewer than `atLeast` items are free. It takes at most its share
+   * of the tenants among `pipelines`. A tenant stays with the pipeline until all its batches are released. Abandoned items are settled.
    */
-  takeMixed(pipeline: number, pipelines: number, atLeast: number): Item[] | null {
+  takeMixed(pipeline: number, pipelines: number, atLeast: number, isWanted: (tenant: string) => boolean = () => true): Item[] | null {
     const share = Math.ceil(this.tenants.size / pipelines);
     const free: TenantQueue[] = [];
     let waiting = 0;
     for (const queue of this.tenants.values()) {
       if (free.length >= share) break;
-      if (queue.items.length === 0 || queue.lockedElsewhere || (queue.batches > 0 && queue.takenBy !== pipeline)) continue;
+      if (queue.items.length === 0 || queue.lockedElsewhere || !isWanted(queue.tenant)) continue;
+      if (queue.batches > 0 && (pipeline === isolated || queue.takenBy !== pipeline)) continue;
       free.push(queue);
       waiting += queue.items.length;
     }
@@ -141,11 +142,6 @@ export class TenantQueues {
       if (batch) return batch;
     }
     return null;
-  }
-
-  /** Keeps pipelines from taking more of these tenants, of which a batch is open, until they are released. */
-  isolate(tenants: Iterable<string>): void {
-    for (const tenant of tenants) this.queueOf(tenant).takenBy = isolated;
   }
 
   /** Puts items of open batches back at the front of their queues, in their order. */

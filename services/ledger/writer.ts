@@ -11,7 +11,7 @@ import { idReused } from './fingerprint.ts';
 import { RolledBack, runLockingPath } from './locking-path.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { ActiveCursors } from './outbox/active-cursors.ts';
-import { TenantQueues, failsFast, neverSent, type Item, type Outcome, type QueueLimits } from './queue.ts';
+import { TenantQueues, failsFast, isolated, neverSent, type Item, type Outcome, type QueueLimits } from './queue.ts';
 import { openWriterMetrics, type WriterMetrics } from './writer-metrics.ts';
 import { NeedsLock, WriterPipeline } from './writer-pipeline.ts';
 
@@ -138,13 +138,26 @@ export class Writer {
   }
 
   private startBatches(): void {
+    const { pipelines, waiters } = this.options;
     for (const [number, pipeline] of this.pipelines.entries()) {
       while (pipeline.isFree) {
-        const items = this.queues.takeMixed(number, this.pipelines.length, pipeline.isBusy ? aheadItems : 1);
-        if (!items || !this.begin(pipeline, items)) break;
+        const isCached = (tenant: string) => pipeline.isCached(tenant);
+        const items = this.queues.takeMixed(number, pipelines, pipeline.isBusy ? aheadItems : 1, isCached);
+        if (!items) break;
+        this.track(items, pipeline.start(items));
       }
     }
-    while (this.waitingBatches < this.options.waiters) {
+    const isUncached = (tenant: string) => !this.pipelines.some((pipeline) => pipeline.isCached(tenant));
+    while (this.uncachedBatches < pipelines) {
+      const items = this.queues.takeMixed(isolated, pipelines, 1, isUncached);
+      if (!items) break;
+      this.uncachedBatches++;
+      this.track(
+        items,
+        this.run(items, false).finally(() => this.uncachedBatches--),
+      );
+    }
+    while (this.waitingBatches < waiters) {
       const items = this.queues.takeLockedElsewhere();
       if (!items) break;
       this.waitingBatches++;
@@ -153,27 +166,6 @@ export class Writer {
         this.run(items, true).finally(() => this.waitingBatches--),
       );
     }
-  }
-
-  /** Starts a batch in the pipeline; uncached tenants take the locking path. False if that has no capacity for them. */
-  private begin(pipeline: WriterPipeline, items: Item[]): boolean {
-    const { cached = [], uncached = [] } = Object.groupBy(items, ({ posting }) =>
-      pipeline.isCached(posting.tenant) ? 'cached' : 'uncached',
-    );
-    if (cached.length > 0) this.track(cached, pipeline.start(cached));
-    if (uncached.length === 0) return true;
-    if (this.uncachedBatches >= this.options.pipelines) {
-      this.queues.putBack(uncached);
-      this.queues.release(tenantsOf(uncached));
-      return false;
-    }
-    this.uncachedBatches++;
-    this.queues.isolate(tenantsOf(uncached));
-    this.track(
-      uncached,
-      this.run(uncached, false).finally(() => this.uncachedBatches--),
-    );
-    return true;
   }
 
   private track(items: Item[], work: Promise<void>): void {
