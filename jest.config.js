@@ -1,6 +1,6 @@
 // eslint-disable-next-line no-restricted-exports -- jest reads the default export
 export default {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/environment.ts',
   roots: ['<rootDir>/services', '<rootDir>/gateway', '<rootDir>/deploy', '<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],

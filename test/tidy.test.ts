@@ -45,7 +45,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
 const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
 const testEntryPoints = [
   /\.test\.ts$/,
-  /^test\/(setup|teardown|summary-line|longest-first|check|lint)\.ts$/,
+  /^test\/(environment|setup|teardown|summary-line|longest-first|check|lint)\.ts$/,
   /^test\/(bench|conformance|proof)\/main\.ts$/,
 ];
 
@@ -121,7 +121,7 @@ describe('the tree', () => {
   });
 
   test('no file only passes on what others export, and only what a tool reads is a default export', () => {
-    const jestReads = fits([/^test\/(setup|teardown|summary-line|longest-first)\.ts$/]);
+    const jestReads = fits([/^test\/(environment|setup|teardown|summary-line|longest-first)\.ts$/]);
     const wrong = files.filter((file) => {
       const code = withoutComments(source.get(file) ?? '');
       const passesOn = /^export\s+(type\s+)?(\*|\{[^}]*\})[^;'"`]*from\b/m.test(code);

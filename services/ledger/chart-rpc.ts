@@ -18,6 +18,9 @@ import { accountTypes, businessTypes } from './templates.ts';
 import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid } from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
 
+// How much longer than a part of its chart took a tenant waits for the next one: read in a loop, it leaves most of the time to others' postings.
+const hierarchyRest = 4;
+
 /**
  * Handlers of charts, accounts, balances and reads, on connections shared by the tenants. They throw {@link Refusal} and, if too many calls
  * wait, Overloaded. `committed` is called after the commit with the tenant (UUID) whose log has grown.
@@ -35,10 +38,17 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
     committed(tenant);
     return answer;
   };
-  // A client that reads its chart in a loop has one of few places at a time.
-  const hierarchies = new FairSemaphore({ max: Math.max(1, Math.floor(connections.options.max / 4)), maxPerKey: 1 });
+  const hierarchies = new FairSemaphore({ maxPerKey: 1 });
   const partsOf = (tenant: string, wanted: Wanted, signal: AbortSignal) =>
-    readHierarchy(pool.of(tenant, signal), tenant, wanted, (work) => hierarchies.run(tenant, signal, work));
+    readHierarchy(pool.of(tenant, signal), tenant, wanted, async (work) => {
+      await hierarchies.acquire(tenant, signal);
+      const started = performance.now();
+      try {
+        return await work();
+      } finally {
+        setTimeout(() => hierarchies.release(tenant), hierarchyRest * (performance.now() - started)).unref();
+      }
+    });
   return {
     async setUpChart(request, context) {
       const tenant = tenantOf(request);

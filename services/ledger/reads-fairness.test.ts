@@ -1,7 +1,8 @@
 // Slow reads of one tenant leave connections to the others.
 import { until } from '../../test/polling.ts';
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
-import { whileLocked } from '../../test/table-locks.ts';
+import { waitingLocks, whileLocked } from '../../test/table-locks.ts';
+import { withClient } from '../../deploy/local/databases.ts';
 
 let ledger: RunningLedger;
 const [slow, other] = [newTenant().tenantId, newTenant().tenantId];
@@ -26,6 +27,15 @@ test.each([
   await whileLocked(ledger.database, table, { reads: 100, read, waiting: 6 }, async () => {
     expect((await balance()).balance).toMatchObject({ accountCode: 'till', balance: '0.00' });
     expect((await ledger.client.getHierarchy({ tenantId: other, includeBalances: true })).accounts).toHaveLength(1);
+  });
+});
+
+test('many reads of one tenant’s chart occupy one connection', async () => {
+  const read = () => ledger.client.getHierarchy({ tenantId: slow, includeBalances: true });
+  await whileLocked(ledger.database, 'balances', { reads: 50, read, waiting: 1 }, async () => {
+    for (let times = 0; times < 20; times++) await ledger.client.getAccount({ tenantId: slow, accountCode: 'till' });
+    const waits = await withClient(ledger.database.adminUrl, (admin) => admin.query(`select from pg_locks where ${waitingLocks}`));
+    expect(waits.rowCount).toBe(1);
   });
 });
 

@@ -1,16 +1,14 @@
 import { newId, newUuid, tenantId, tenantUuid, toId, toUuid, uuidAt } from './ids.ts';
 
-test('an identifier and its UUID are two spellings of one thing', () => {
-  const uuid = newUuid();
-  expect(toUuid('txn', toId('txn', uuid))).toBe(uuid);
-});
-
 test.each([
   ['of another prefix', newId('acc')],
   ['in upper case', newId('txn').toUpperCase()],
   ['too short', newId('txn').slice(0, -1)],
   ['with a letter that Crockford leaves out', newId('txn').replace(/.$/, 'u')],
   ['of more than 128 bits', `txn_8${newId('txn').slice(5)}`],
+  ['without a suffix', 'txn_'],
+  ['too long', `${newId('txn')}q`],
+  ['with another separator', newId('txn').replace('_', '-')],
 ])('a text %s is no identifier of a transaction', (_, id) => {
   expect(toUuid('txn', id)).toBeNull();
 });
@@ -23,17 +21,6 @@ test.each([
   ['of the most bits', 'txn_7zzzzzzzzzzzzzzzzzzzzzzzzz'],
 ])('a text %s is a well-formed identifier', (_, id) => {
   expect(toId('txn', toUuid('txn', id) ?? '')).toBe(id);
-});
-
-test('no change of one character makes a text that is rejected in another way', () => {
-  const id = newId('txn');
-  for (let place = 4; place < id.length; place++) {
-    for (const letter of '0123456789abcdefghjkmnpqrstvwxyz') {
-      const changed = id.slice(0, place) + letter + id.slice(place + 1);
-      const uuid = toUuid('txn', changed);
-      if (uuid !== null) expect(toId('txn', uuid)).toBe(changed);
-    }
-  }
 });
 
 test('new identifiers are of version 7, all different and ordered by the millisecond', () => {
@@ -61,11 +48,6 @@ test('identifiers of one millisecond are in order and reveal no count', () => {
   expect(parts).not.toEqual(parts.toSorted());
 });
 
-test('a new identifier has its prefix and 26 characters of Crockford’s base32', () => {
-  expect(newId('wh_delivery')).toMatch(/^wh_delivery_[0-7][0-9a-hjkmnp-tv-z]{25}$/);
-  expect(newId('txn')).not.toBe(newId('txn'));
-});
-
 test('the identifier of a UUID is that of the TypeID specification', () => {
   expect(toId('user', '01890a5d-ac96-774b-bcce-b302099a8057')).toBe('user_01h455vb4pex5vsknk084sn02q');
   expect(toUuid('user', 'user_01h455vb4pex5vsknk084sn02q')).toBe('01890a5d-ac96-774b-bcce-b302099a8057');
@@ -88,18 +70,6 @@ test('the suffix of an identifier is the number that its UUID is, in digits of f
     expect(toId('acc', uuid)).toBe(id);
     expect(toUuid('acc', id)).toBe(uuid);
   }
-});
-
-test.each([
-  '',
-  'txn',
-  'txn_',
-  'txx_01h455vb4pex5vsknk084sn02q',
-  'txn-01h455vb4pex5vsknk084sn02q',
-  '_txn01h455vb4pex5vsknk084sn02q',
-  'txn_01h455vb4pex5vsknk084sn02qq',
-])('%j is no identifier of a transaction', (text) => {
-  expect(toUuid('txn', text)).toBeNull();
 });
 
 test('a tenant’s identifier and UUID are the same each time', () => {

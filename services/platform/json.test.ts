@@ -126,10 +126,6 @@ test.each([
   expect(flawOf(text)).toBe(flaw);
 });
 
-test('the error names the flaw', () => {
-  expect(() => parseJson('{', 1)).toThrow('flawed JSON: type');
-});
-
 test('null is not a flaw, wherever it stands', () => {
   for (const text of ['null', '[null]', '{"a":null,"constructor":null}']) expect(flawOf(text)).toBeNull();
   const text = '{"a":null,"b":["__proto__",null,1,{"c":null}],"constructor":null}';

@@ -1,9 +1,5 @@
 import { createServer, type Socket } from 'node:net';
 import { ConfigResourceTypes } from 'kafkajs';
-// @ts-expect-error -- an inner file, without types
-import ConsumerGroup from 'kafkajs/src/consumer/consumerGroup.js';
-// @ts-expect-error -- an inner file, without types
-import Runner from 'kafkajs/src/consumer/runner.js';
 import { testPort } from '../../test/cluster.ts';
 import { describeWithKafka, kafkaBrokers, newTopic, settingsOf, testClient, withAdmin } from '../../test/kafka.ts';
 import { ensureTopic, openKafka } from './kafka.ts';
@@ -68,24 +64,4 @@ describeWithKafka('the topic', () => {
       new RegExp(`^the topic ${topic} can't be created: [^\n]*replication`, 'i'),
     );
   });
-});
-
-test('a consumer that is stopped while its fetchers are rebuilt stops those, too', async () => {
-  let stops = 0;
-  const runner = Object.create((Runner as { prototype: object }).prototype) as { fetch: (broker: string) => Promise<unknown[]> };
-  const logger = { debug: () => undefined };
-  Object.assign(runner, { running: false, logger, consumerGroup: {}, fetchManager: { stop: () => Promise.resolve(void (stops += 1)) } });
-  expect(await runner.fetch('1')).toEqual([]);
-  expect(stops).toBe(1);
-});
-
-test('a consumer whose partition has no leader asks for metadata again after a pause', async () => {
-  let asked = 0;
-  const cluster = { refreshMetadata: () => Promise.resolve(void (asked += 1)) };
-  const group = Object.create((ConsumerGroup as { prototype: object }).prototype) as { recoverFromFetch: (error: Error) => Promise<void> };
-  Object.assign(group, { cluster, logger: { debug: () => undefined } });
-  const began = performance.now();
-  await group.recoverFromFetch(Object.assign(new Error('no leader'), { name: 'KafkaJSBrokerNotFound' }));
-  expect(performance.now() - began).toBeGreaterThan(450);
-  expect(asked).toBe(1);
 });

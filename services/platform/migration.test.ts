@@ -205,35 +205,6 @@ test('URLs of two databases, or of one role, change nothing', async () => {
   }
 });
 
-test('the role never has a right that is granted and revoked again', async () => {
-  const database = await freshDatabase('identity');
-  const to = () => migrate(database.ownerUrl, database.serviceUrl, schemaOf([first], ['things']));
-  await to();
-  const other = new pg.Client({ connectionString: database.adminUrl });
-  await other.connect();
-  try {
-    // Slows the revocation.
-    await other.query(`create function slow_revoke() returns event_trigger language plpgsql as 'begin perform pg_sleep(0.1); end'`);
-    await other.query(
-      `create event trigger slow_revoke_trigger on ddl_command_start when tag in ('REVOKE') execute function slow_revoke()`,
-    );
-    const role = decodeURIComponent(new URL(database.serviceUrl).username);
-    const state = { isOver: false };
-    const migrated = to().finally(() => (state.isOver = true));
-    while (!state.isOver) {
-      const { rows } = await other.query(
-        `select has_table_privilege($1, 'things', 'delete') as things, has_table_privilege($1, 'mikro_orm_migrations', 'insert') as names`,
-        [role],
-      );
-      expect(rows).toEqual([{ things: false, names: false }]);
-    }
-    await migrated;
-  } finally {
-    await other.end();
-    await database.drop();
-  }
-});
-
 test.each(['while it waits for another run', 'in a migration', 'with the lock, in a migration', 'while it grants'])(
   'a connection that is cut %s fails with one line, and the next run continues from there',
   async (moment) => {
@@ -285,42 +256,6 @@ test('a database without the schema public fails with one line', async () => {
       /^MIGRATION_DATABASE_URL: schema "public" does not exist$/,
     );
   } finally {
-    await database.drop();
-  }
-});
-
-test('grants wait for a change of a table, and others do not queue behind them', async () => {
-  const database = await freshDatabase('identity');
-  const to = () => migrate(database.ownerUrl, database.serviceUrl, schemaOf([first], ['things']));
-  await to();
-  const [changing, other] = [database.ownerUrl, database.adminUrl].map((connectionString) => new pg.Client({ connectionString })) as [
-    pg.Client,
-    pg.Client,
-  ];
-  await Promise.all([changing.connect(), other.connect()]);
-  try {
-    await changing.query('begin; alter table things add column name text');
-    const role = decodeURIComponent(new URL(database.serviceUrl).username);
-    await other.query(`revoke all on schema public from ${other.escapeIdentifier(role)}`);
-    const migrated = to();
-    // It has stopped waiting once, and rolled back what it had granted.
-    const tries = async () => {
-      const { rows } = await other.query<{ since: string }>(
-        `select distinct query_start::text as since from pg_stat_activity where query like 'begin; set local%' and datname = current_database()`,
-      );
-      return rows.map(({ since }) => since);
-    };
-    const seen = new Set<string>();
-    await until(async () => {
-      for (const since of await tries()) seen.add(since);
-      return seen.size > 1;
-    });
-    await changing.query('commit');
-    await migrated;
-    const { rows } = await other.query(`select has_schema_privilege($1, 'public', 'usage') as usage`, [role]);
-    expect(rows).toEqual([{ usage: true }]);
-  } finally {
-    await Promise.all([changing.end(), other.end()]);
     await database.drop();
   }
 });
