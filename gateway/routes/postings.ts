@@ -1,4 +1,4 @@
-// Postings and reversals. The hot path, so answers are written as text.
+// Routes that post: single entry, double entry, reversal. They are the hot path, so answers are written as text.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -21,24 +21,24 @@ import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { envelope, transactionJson } from '../mapping.ts';
 
-const common = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
-const line = { account_code: accountCode, amount, side, currency };
+const commonFields = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
+const entryFields = { account_code: accountCode, amount, side, currency };
 
-const single = object({ ...common, ...line, metadata: optional(metadata) });
+const singleBody = object({ ...commonFields, ...entryFields, metadata: optional(metadata) });
 
-const double = object({
-  ...common,
-  entries: Type.Unsafe<Static<ReturnType<typeof object<typeof line>>>[]>({
+const doubleBody = object({
+  ...commonFields,
+  entries: Type.Unsafe<Static<ReturnType<typeof object<typeof entryFields>>>[]>({
     type: 'array',
     minItems: 2,
     maxItems: 200,
-    items: object(line),
+    items: object(entryFields),
     description: 'Debits and credits must be equal in each currency. An account may appear more than once.',
   }),
   metadata: optional(metadata),
 });
 
-const reversal = object({ idempotency_key: common.idempotency_key, description: common.description });
+const reversalBody = object({ idempotency_key: commonFields.idempotency_key, description: commonFields.description });
 
 /** A transaction as an example. */
 export const exampleTransaction = {
@@ -115,8 +115,9 @@ const entryErrors = ['insufficient_funds', 'account_closed', 'balance_overflow',
 const postingErrors = ['account_not_found', 'account_is_group', 'currency_not_allowed', ...entryErrors] as const;
 
 // For several entries the error names the first that can't be posted.
-const entryFields = Object.fromEntries(postingErrors.slice(0, -1).map((code) => [code, { field: 'entries[0].account_code' }]));
+const errorFields = Object.fromEntries(postingErrors.slice(0, -1).map((code) => [code, { field: 'entries[0].account_code' }]));
 
+/** Answers 201, or 200 if an earlier request had posted it. */
 function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean }): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
   reply.code(replayed ? 200 : 201);
@@ -124,16 +125,16 @@ function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Tr
   return envelope(reply, `"transaction":${transactionJson(transaction)}`);
 }
 
-type Body = Static<typeof single> | Static<typeof double>;
+type Body = Static<typeof singleBody> | Static<typeof doubleBody>;
 type Reversal = MessageInitShape<typeof ReverseTransactionRequestSchema>;
 
 /** How long a reversal may take in all. */
 const reversalMs = 5_000;
 
-// Literals, because protobuf's `create` costs eight times as much.
-function posting(request: FastifyRequest, body: Body, entries: Static<typeof double>['entries']): Posting {
+/** The message of a posting, with a new transaction id. Written as literals, because protobuf's `create` costs eight times as much. */
+function toPosting(request: FastifyRequest, body: Body, entries: Static<typeof doubleBody>['entries']): Posting {
   const { actor, requestId, traceparent } = auditContext(request);
-  const made: Posting = {
+  const posting: Posting = {
     $typeName: 'ledger.v1.Posting',
     tenantId: request.caller.tenantId,
     transactionId: newId('txn'),
@@ -153,16 +154,35 @@ function posting(request: FastifyRequest, body: Body, entries: Static<typeof dou
     timeoutMs: 0,
     retry: false,
   };
-  if (body.reference != null) made.reference = body.reference;
-  return made;
+  if (body.reference != null) posting.reference = body.reference;
+  return posting;
 }
 
-/** Both postings and the reversal. */
+/**
+ * Reverses, and repeats the call with the same id while its outcome is unknown. An earlier error would mislead the client: its retry could be
+ * rejected, and the first call could post after that.
+ */
+async function reverse(ledger: Services['ledger'], reversal: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
+  const until = performance.now() + reversalMs;
+  for (let attempt = 0; ; attempt++) {
+    const options = callOptions(request, Math.max(1, Math.round(until - performance.now())));
+    try {
+      return await ledger.reverseTransaction({ ...reversal, retry: attempt > 0 }, options);
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if ((refusal && refusal.reason !== 'unavailable') || options.signal.aborted) throw error;
+      await pause(Math.max(0, Math.min(50 * 2 ** attempt, 500, until - performance.now())));
+      if (performance.now() >= until) throw error;
+    }
+  }
+}
+
+/** `/transactions`, `/transactions/double-entry` and `/transactions/:transaction_id/reverse`. */
 export function postingRoutes(app: App, { ledger, post }: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions',
     {
-      schema: { body: single },
+      schema: { body: singleBody },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -188,14 +208,14 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
     },
     async (request, reply) => {
       const { body } = request;
-      return send(reply, await post(posting(request, body, [body]), reply.raw));
+      return send(reply, await post(toPosting(request, body, [body]), reply.raw));
     },
   );
 
   app.post(
     '/v1/tenants/:slug/transactions/double-entry',
     {
-      schema: { body: double },
+      schema: { body: doubleBody },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -208,20 +228,20 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
           errors: [...postingErrors, 'unbalanced'],
-          errorFields: entryFields,
+          errorFields,
         },
       },
     },
     async (request, reply) => {
       const { body } = request;
-      return send(reply, await post(posting(request, body, body.entries), reply.raw));
+      return send(reply, await post(toPosting(request, body, body.entries), reply.raw));
     },
   );
 
   app.post(
     '/v1/tenants/:slug/transactions/:transaction_id/reverse',
     {
-      schema: { body: reversal },
+      schema: { body: reversalBody },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -248,13 +268,13 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
           }),
           errors: ['transaction_not_found', 'already_reversed', ...entryErrors],
-          errorFields: entryFields,
+          errorFields,
         },
       },
     },
     async (request, reply) => {
       const { body, caller, params } = request;
-      const given = {
+      const reversal = {
         tenantId: caller.tenantId,
         transactionId: pathId('transaction_id', params),
         reversalId: newId('txn'),
@@ -262,27 +282,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
         description: body.description ?? '',
         ...auditContext(request),
       };
-      const reversed = await reverse(ledger, given, request);
-      return send(reply, reversed);
+      return send(reply, await reverse(ledger, reversal, request));
     },
   );
-}
-
-/**
- * Reverses, and repeats the call while its outcome is unknown and the first one may still post: a client that got the error sooner could be
- * rejected when it retries, and find the reversal posted later. The same id posts once, and the client sees no replay.
- */
-async function reverse(ledger: Services['ledger'], given: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
-  const until = performance.now() + reversalMs;
-  for (let attempt = 0; ; attempt++) {
-    const limits = callOptions(request, Math.max(1, Math.round(until - performance.now())));
-    try {
-      return await ledger.reverseTransaction({ ...given, retry: attempt > 0 }, limits);
-    } catch (error) {
-      const refusal = refusalOf(error);
-      if ((refusal && refusal.reason !== 'unavailable') || limits.signal.aborted) throw error;
-      await pause(Math.max(0, Math.min(50 * 2 ** attempt, 500, until - performance.now())));
-      if (performance.now() >= until) throw error;
-    }
-  }
 }

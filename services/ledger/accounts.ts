@@ -225,8 +225,8 @@ async function lock(client: Client, tenant: string): Promise<{ head: Head; nowMs
 
 function write(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
   const tenants = [head.tenant];
-  const opened = { tenants, untilMs: activeUntil(nowMs) };
-  const rows = { tenants, opened, log: events, posted: [], balances: [] };
+  const relayCursors = { tenants, activeUntilMs: activeUntil(nowMs) };
+  const rows = { tenants, relayCursors, log: events, posted: [], balances: [] };
   const newAccounts = created.map((account) => ({ tenant: head.tenant, account }));
   return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows, newAccounts)));
 }
