@@ -1,4 +1,4 @@
-// Starts the gateway: REST outside, gRPC inside.
+// Opens the parts of the gateway in order: calls to the services, the batcher, readiness, the HTTP server.
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
@@ -6,23 +6,90 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/g
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
-import { openCaller, type Replica } from '../services/platform/caller.ts';
+import { openCaller, type Caller, type Replica } from '../services/platform/caller.ts';
 import { cached, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
 import { buildApp } from './app.ts';
 import { Batcher, type Ledger } from './batcher.ts';
-import { gatewayConfig } from './config.ts';
+import { gatewayConfig, type GatewayConfig } from './config.ts';
 import { ApiKeyCache } from './api-keys.ts';
 import { registerRoutes } from './routes/all.ts';
 import { TokenVerifier } from './tokens.ts';
+
+/** Calls to the services. */
+interface Callers {
+  toIdentity: Caller;
+  toLedger: Caller;
+  toNotifier: Caller;
+}
 
 /** Opens the gateway and registers how each part is stopped. Throws `BadSetting` or `StartFailure` where it can't. */
 export async function serveGateway(settings: Settings, lifetime: Lifetime): Promise<void> {
   const config = gatewayConfig(settings);
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
+  const { toIdentity, toLedger, toNotifier, toWriter } = openCallers(config, lifetime);
+  const identity = createClient(IdentityService, toIdentity);
+  const ledger = createClient(LedgerService, toLedger);
+  const notifier = createClient(NotifierService, toNotifier);
+  const tokens = new TokenVerifier(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
+  const keys = new ApiKeyCache(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
+
+  const ledgers = new WeakMap<Replica, Ledger>();
+  const ledgerAt = (replica: Replica): Ledger => {
+    const known = ledgers.get(replica) ?? { address: replica.address, client: createClient(LedgerService, replica) };
+    ledgers.set(replica, known);
+    return known;
+  };
+  const batcher = new Batcher({
+    ledgers: () => toWriter.replicas().map(ledgerAt),
+    logger,
+    metrics,
+    maxPostings: config.maxInFlight,
+    timeoutMs: 10_000,
+  });
+
+  let closing = false;
+  const readiness = readinessOf({ toIdentity, toLedger, toNotifier }, () => closing);
+
+  const { port } = config;
+  const host = await addressOf(config.host);
+  if (config.opsPort !== undefined) {
+    const ops = await serveOps(host, config.opsPort, metrics, readiness);
+    lifetime.add('ops', ops.close);
+  }
+  const app = await buildApp({
+    ...config,
+    logger,
+    metrics,
+    authenticators: {
+      keys,
+      tokens,
+      memberRole: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
+    },
+    routes: (registered) =>
+      registerRoutes(registered, {
+        identity,
+        ledger,
+        notifier,
+        tokens,
+        metrics,
+        readiness,
+        post: (posting, answer) => batcher.post(posting, answer),
+      }),
+  });
+  await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));
+  lifetime.add('server', () => {
+    closing = true;
+    return app.close();
+  });
+  logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
+}
+
+/** Opens the connections to the services. `retried`: the reads that may be sent again, because they change nothing. */
+function openCallers(config: GatewayConfig, lifetime: Lifetime): Callers & { toWriter: Caller } {
   const token = config.internalTokens[0] ?? '';
   const maxMessageBytes = config.grpcMaxMessageBytes;
   const { method: ofIdentity } = IdentityService;
@@ -60,34 +127,13 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   });
   lifetime.add('channel to notifier', () => toNotifier.close());
   // Postings have connections of their own, so that they never wait behind large pages.
-  const toWriter = openCaller({
-    addresses: config.ledgerAddresses,
-    token,
-    maxMessageBytes,
-  });
+  const toWriter = openCaller({ addresses: config.ledgerAddresses, token, maxMessageBytes });
   lifetime.add('channel of postings', () => toWriter.close());
+  return { toIdentity, toLedger, toNotifier, toWriter };
+}
 
-  const identity = createClient(IdentityService, toIdentity);
-  const ledger = createClient(LedgerService, toLedger);
-  const notifier = createClient(NotifierService, toNotifier);
-  const tokens = new TokenVerifier(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
-  const keys = new ApiKeyCache(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
-
-  const ledgers = new WeakMap<Replica, Ledger>();
-  const ledgerAt = (replica: Replica): Ledger => {
-    const known = ledgers.get(replica) ?? { address: replica.address, client: createClient(LedgerService, replica) };
-    ledgers.set(replica, known);
-    return known;
-  };
-  const batcher = new Batcher({
-    ledgers: () => toWriter.replicas().map(ledgerAt),
-    logger,
-    metrics,
-    maxPostings: config.maxInFlight,
-    timeoutMs: 10_000,
-  });
-
-  let closing = false;
+/** Whether the gateway can answer, and the state of each service behind it. */
+function readinessOf({ toIdentity, toLedger, toNotifier }: Callers, isClosing: () => boolean): () => Promise<Readiness> {
   const health = {
     identity: healthOf(toIdentity, IdentityService.typeName, requiredTimeoutMs),
     ledger: healthOf(toLedger, LedgerService.typeName, requiredTimeoutMs),
@@ -95,46 +141,14 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     // Known only to a ledger that relays over Kafka.
     kafka: healthOf(toLedger, 'kafka', optionalTimeoutMs, false),
   };
-  const readiness = async (): Promise<Readiness> => {
+  return async () => {
     const [identity, ledger, notifier, kafka] = await Promise.all([health.identity(), health.ledger(), health.notifier(), health.kafka()]);
+    const closing = isClosing();
     // Postings are answered without notifier and Kafka; their events wait in the log.
     const ready = !closing && identity === 'ok' && ledger === 'ok';
     const dependencies = { identity, ledger, notifier, ...(kafka !== 'unavailable' && { kafka }), ...(closing && { gateway: 'draining' }) };
     return { ready, dependencies };
   };
-
-  const { port } = config;
-  const host = await addressOf(config.host);
-  if (config.opsPort !== undefined) {
-    const ops = await serveOps(host, config.opsPort, metrics, readiness);
-    lifetime.add('ops', ops.close);
-  }
-  const app = await buildApp({
-    ...config,
-    logger,
-    metrics,
-    authenticators: {
-      keys,
-      tokens,
-      memberRole: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
-    },
-    routes: (registered) =>
-      registerRoutes(registered, {
-        identity,
-        ledger,
-        notifier,
-        tokens,
-        metrics,
-        readiness,
-        post: (posting, answer) => batcher.post(posting, answer),
-      }),
-  });
-  await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));
-  lifetime.add('server', () => {
-    closing = true;
-    return app.close();
-  });
-  logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
 }
 
 // Fastify would listen on every address of `localhost`, with one configured server and bare ones for the others.

@@ -96,9 +96,9 @@ function isFilled(errors: FieldError[]): errors is [FieldError, ...FieldError[]]
   return errors.length > 0;
 }
 
-interface PlacedError extends FieldError {
+interface PositionedError extends FieldError {
   /** Position in the schema's order, level by level. */
-  place: number[];
+  position: number[];
 }
 
 /** Lists what is wrong with a document in the schema's order: one error a field, unknown fields last. */
@@ -109,14 +109,14 @@ function errorLister(schema: Schema): (data: unknown) => FieldError[] {
     if (typeof data !== 'object' || data === null || Array.isArray(data) || inexactNumberText(data) !== null) {
       return [{ field: 'body', tag: 'type', value: hasSecrets ? '' : echo(data), message: 'body must be an object' }];
     }
-    const found: PlacedError[] = [];
+    const found: PositionedError[] = [];
     const add = (path: string[], tag: string, value: unknown, of: Schema) => {
       const sent = value instanceof HeaderConflict ? value.body : value;
       const isSecret = of['x-secret'] === true || (tag === 'unknown' && hasSecrets) || mayHoldPassword(of, sent);
-      const { field, place } = locate(schema, path);
+      const { field, position } = locate(schema, path);
       found.push({
         field,
-        place,
+        position,
         tag,
         value: isSecret ? '' : echo(sent),
         message: fieldMessage(field, tag, of, isSecret ? undefined : sent),
@@ -126,7 +126,7 @@ function errorLister(schema: Schema): (data: unknown) => FieldError[] {
     // Compiled on first use: compiling all at the start would delay it.
     compiled ??= thoroughAjv.compile(schema);
     if (!compiled(prune(schema, data))) for (const error of compiled.errors ?? []) addSchemaError(schema, data, error, add);
-    found.sort((one, other) => comparePlaces(one.place, other.place));
+    found.sort((one, other) => comparePositions(one.position, other.position));
     const byField = new Map<string, FieldError>();
     for (const { field, tag, value, message } of found) if (!byField.has(field)) byField.set(field, { field, tag, value, message });
     return [...byField.values()].slice(0, maxErrors);
@@ -191,10 +191,10 @@ function tagOf(error: ErrorObject, schema: Schema): string {
 }
 
 /** The name of a path, `entries[1].amount`, and its position in the schema's order. */
-function locate(schema: Schema, path: string[]): { field: string; place: number[] } {
+function locate(schema: Schema, path: string[]): { field: string; position: number[] } {
   let field = '';
   let here = schema;
-  const place = path.map((step): number => {
+  const position = path.map((step): number => {
     if (here['items'] !== undefined) {
       here = here['items'] as Schema;
       field += `[${step}]`;
@@ -203,13 +203,13 @@ function locate(schema: Schema, path: string[]): { field: string; place: number[
     const names = Object.keys(propertiesOf(here));
     here = propertyOf(here, step);
     field += field === '' ? step : `.${step}`;
-    const position = names.indexOf(step);
-    return position < 0 ? names.length : position;
+    const index = names.indexOf(step);
+    return index < 0 ? names.length : index;
   });
-  return { field, place };
+  return { field, position };
 }
 
-function comparePlaces(one: number[], other: number[]): number {
+function comparePositions(one: number[], other: number[]): number {
   for (let index = 0; index < Math.min(one.length, other.length); index++) {
     const difference = (one[index] ?? 0) - (other[index] ?? 0);
     if (difference !== 0) return difference;

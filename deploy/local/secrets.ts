@@ -6,7 +6,7 @@ import { StartFailure } from '../../services/platform/lifetime.ts';
 import { writeAtomically } from './children.ts';
 import { freePort, portProblem } from './ports.ts';
 
-/** Kept in `secrets.json` of the data directory, which only its owner can read. */
+/** The content of `secrets.json` of the data directory, which only its owner can read. */
 export interface Secrets {
   internalToken: string;
   /** Ed25519, PKCS #8, PEM. */
@@ -22,28 +22,28 @@ export interface Secrets {
 }
 
 /**
- * Reads the secrets of a data directory and generates missing ones; `embedded`: the database server's data are there, too. Throws
+ * Reads the secrets of a data directory and generates missing ones; `embedded`: whether the directory also has the database server's data. Throws
  * {@link StartFailure} where the file can't be read, belongs to another user while this one is root, or is missing next to an existing server.
  */
 export async function loadSecrets(dataDirectory: string, roles: string[], embedded: boolean): Promise<Secrets> {
   const file = join(dataDirectory, 'secrets.json');
-  const kept = readSecrets(file);
+  const stored = readSecrets(file);
   // A file that root writes would be unreadable for its former owner.
   const owner = statSync(file, { throwIfNoEntry: false })?.uid ?? 0;
   if (process.getuid?.() === 0 && owner !== 0) {
     throw new StartFailure(`DATA_DIR: ${dataDirectory} belongs to user ${owner}: start as that user`);
   }
   const server = join(dataDirectory, 'postgres');
-  if (embedded && kept.postgresPassword === undefined && existsSync(join(server, 'PG_VERSION'))) {
+  if (embedded && stored.postgresPassword === undefined && existsSync(join(server, 'PG_VERSION'))) {
     throw new StartFailure(`DATA_DIR: ${file} is missing, and has the password of ${server}: restore it`);
   }
   const secrets: Secrets = {
-    internalToken: kept.internalToken ?? newPassword(),
-    jwtPrivateKey: kept.jwtPrivateKey ?? newSigningKey(),
-    webhookEncryptionKey: kept.webhookEncryptionKey ?? newEncryptionKey(),
-    postgresPassword: kept.postgresPassword ?? newPassword(),
-    postgresPort: embedded ? await portFor(kept.postgresPort) : (kept.postgresPort ?? 0),
-    rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...kept.rolePasswords },
+    internalToken: stored.internalToken ?? newPassword(),
+    jwtPrivateKey: stored.jwtPrivateKey ?? newSigningKey(),
+    webhookEncryptionKey: stored.webhookEncryptionKey ?? newEncryptionKey(),
+    postgresPassword: stored.postgresPassword ?? newPassword(),
+    postgresPort: embedded ? await portFor(stored.postgresPort) : (stored.postgresPort ?? 0),
+    rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...stored.rolePasswords },
   };
   writeAtomically(file, `${JSON.stringify(secrets, null, 2)}\n`, { flush: true });
   return secrets;
@@ -71,9 +71,9 @@ async function portFor(last = 0): Promise<number> {
 
 function readSecrets(file: string): Partial<Secrets> {
   try {
-    const kept: unknown = JSON.parse(readFileSync(file, 'utf8'));
-    if (typeof kept !== 'object' || kept === null || Array.isArray(kept)) throw new Error('it has no secrets');
-    return kept;
+    const content: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    if (typeof content !== 'object' || content === null || Array.isArray(content)) throw new Error('it has no secrets');
+    return content;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
     throw new StartFailure(`DATA_DIR: ${file} can't be read: ${(error as Error).message}`);

@@ -168,8 +168,8 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
     },
     async (request, reply) => {
       const { traceparent } = auditContext(request);
-      const given = { tenantId: request.caller.tenantId, eventType: request.body.event_type ?? '', traceparent };
-      const { delivery, responseTimeMs, payload, limit } = await notifier.testWebhook(given, callOptions(request, testTimeoutMs));
+      const rpcRequest = { tenantId: request.caller.tenantId, eventType: request.body.event_type ?? '', traceparent };
+      const { delivery, responseTimeMs, payload, limit } = await notifier.testWebhook(rpcRequest, callOptions(request, testTimeoutMs));
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const { id, status, statusCode = null } = delivery;
       const fields = { delivery_id: id, status, status_code: statusCode, response_time_ms: responseTimeMs };
@@ -212,8 +212,8 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
     },
     async (request, reply) => {
       const { caller, body } = request;
-      const given = { tenantId: caller.tenantId, eventType: body.event_type ?? undefined, ...periodOf(body) };
-      const { queued, remaining, limit } = await notifier.retryDeliveries(given, callOptions(request, 15_000));
+      const rpcRequest = { tenantId: caller.tenantId, eventType: body.event_type ?? undefined, ...periodOf(body) };
+      const { queued, remaining, limit } = await notifier.retryDeliveries(rpcRequest, callOptions(request, 15_000));
       reply.code(202).headers(rateLimitFields(limit));
       return { success: true, data: { queued, remaining: Number(remaining) } };
     },
@@ -250,8 +250,8 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
       },
     },
     async (request, reply) => {
-      const given = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
-      const { delivery, payload, responseBody = null, attempts } = await notifier.getDelivery(given, callOptions(request, 5_000));
+      const rpcRequest = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
+      const { delivery, payload, responseBody = null, attempts } = await notifier.getDelivery(rpcRequest, callOptions(request, 5_000));
       if (!delivery) throw new Error('the notifier answered without a delivery');
       const fields = { ...deliveryRecord(delivery), response_body: responseBody, attempt_history: attempts.map(attemptRecord) };
       // As it was sent: parsing would change numbers that a double cannot represent.
@@ -294,8 +294,8 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
       },
     },
     async (request, reply) => {
-      const given = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
-      const { delivery, limit } = await notifier.retryDelivery(given, callOptions(request, 5_000));
+      const rpcRequest = { tenantId: request.caller.tenantId, deliveryId: pathDelivery(request.params) };
+      const { delivery, limit } = await notifier.retryDelivery(rpcRequest, callOptions(request, 5_000));
       if (delivery?.nextRetryMs === undefined) throw new Error('the notifier answered without a time');
       const { id, attempts, nextRetryMs } = delivery;
       reply.code(202).headers(rateLimitFields(limit));

@@ -118,8 +118,8 @@ export function keyRoutes(app: App, { identity }: Services): void {
     async (request) => {
       const { query, caller } = request;
       const { limit = 50, cursor = '' } = query;
-      const given = { userId: caller.actor, tenantId: caller.tenantId, limit, cursor };
-      const { apiKeys, nextCursor } = await identity.listApiKeys(given, callOptions(request, 5_000));
+      const rpcRequest = { userId: caller.actor, tenantId: caller.tenantId, limit, cursor };
+      const { apiKeys, nextCursor } = await identity.listApiKeys(rpcRequest, callOptions(request, 5_000));
       return { success: true, data: { api_keys: apiKeys.map(keyRecord), pagination: pageOf(limit, nextCursor) } };
     },
   );
@@ -194,8 +194,8 @@ export function keyRoutes(app: App, { identity }: Services): void {
       const { body, params, caller } = request;
       const keyId = pathId('key_id', params);
       const overlapSeconds = body.overlap_seconds ?? undefined;
-      const given = { userId: caller.actor, tenantId: caller.tenantId, keyId, overlapSeconds };
-      const { apiKey, key, previous } = await identity.rotateApiKey(given, callOptions(request, 5_000));
+      const rpcRequest = { userId: caller.actor, tenantId: caller.tenantId, keyId, overlapSeconds };
+      const { apiKey, key, previous } = await identity.rotateApiKey(rpcRequest, callOptions(request, 5_000));
       if (!previous) throw new Error('identity answered without the old key');
       reply.code(201);
       const data = { api_key: keyWithText(apiKey, key), previous: keyRecord(previous) };

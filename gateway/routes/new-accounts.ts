@@ -105,8 +105,8 @@ export function newAccountRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { body, caller } = request;
-      const given = { tenantId: caller.tenantId, ...asked(body), ...auditContext(request) };
-      const { account } = await ledger.createAccount(given, callOptions(request, 10_000));
+      const rpcRequest = { tenantId: caller.tenantId, ...asked(body), ...auditContext(request) };
+      const { account } = await ledger.createAccount(rpcRequest, callOptions(request, 10_000));
       return send(reply.code(201), account);
     },
   );
@@ -160,8 +160,13 @@ export function newAccountRoutes(app: App, { ledger }: Services): void {
     async (request, reply) => {
       const { body, caller } = request;
       const wanted = body.accounts.map((account, place) => asked(account, `accounts[${place}].`));
-      const given = { tenantId: caller.tenantId, accounts: wanted, onExisting: body.on_existing ?? undefined, ...auditContext(request) };
-      const { created, skipped, accounts } = await ledger.createAccounts(given, callOptions(request, 10_000));
+      const rpcRequest = {
+        tenantId: caller.tenantId,
+        accounts: wanted,
+        onExisting: body.on_existing ?? undefined,
+        ...auditContext(request),
+      };
+      const { created, skipped, accounts } = await ledger.createAccounts(rpcRequest, callOptions(request, 10_000));
       reply.code(201);
       return envelope(reply, `"created":${created},"skipped":${skipped},"accounts":[${accounts.map(accountJson).join()}]`);
     },

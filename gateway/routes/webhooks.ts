@@ -95,8 +95,8 @@ export const exampleWebhook = {
 };
 const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const withSecret = { schema: record({ webhook_config: ref('WebhookConfigWithSecret') }), name: 'WebhookConfigResponse' };
-const exampleShown = { webhook_config: { ...exampleWebhook, secret: exampleSecret } };
-const exampleKept = { webhook_config: { ...exampleWebhook, secret: null } };
+const exampleWithSecret = { webhook_config: { ...exampleWebhook, secret: exampleSecret } };
+const exampleWithoutSecret = { webhook_config: { ...exampleWebhook, secret: null } };
 
 function configRecord(webhook: Webhook | undefined): Record<string, unknown> {
   if (!webhook) throw new Error('the notifier answered without a webhook');
@@ -104,23 +104,23 @@ function configRecord(webhook: Webhook | undefined): Record<string, unknown> {
 }
 
 /**
- * Throws the validation error of a configuration, if there is one, together with the notifier's error of its URL: only the notifier knows
- * which targets are allowed. Where the notifier can't be reached, only the former.
+ * If a configuration is invalid, throws its errors together with the notifier's error of the URL: only the notifier can check which
+ * targets are allowed. If the notifier can't be reached, throws only the errors that were found here.
  */
 async function throwIfInvalid(request: FastifyRequest, notifier: Services['notifier']): Promise<void> {
   const invalid = request.validationError;
   if (!invalid) return;
   const { url: target } = (request.body ?? {}) as { url?: unknown };
-  const found = invalid instanceof ApiError ? (invalid.errors ?? []) : [];
-  const [first] = found;
+  const errors = invalid instanceof ApiError ? (invalid.errors ?? []) : [];
+  const [first] = errors;
   // The URL is the first field of the schema, so that its error would be the first.
   if (first === undefined || first.field === 'url' || typeof target !== 'string' || target === '') throw invalid;
   const rejected = await notifier.checkUrl({ url: target }, callOptions(request, 1_500)).then(
     () => null,
     (error: unknown) => (error instanceof ConnectError ? apiErrorOf(error, request.body) : null),
   );
-  const [wrong] = rejected?.errors ?? [];
-  throw wrong ? validationError([wrong, ...found.slice(0, maxErrors - 1)]) : invalid;
+  const [urlError] = rejected?.errors ?? [];
+  throw urlError ? validationError([urlError, ...errors.slice(0, maxErrors - 1)]) : invalid;
 }
 
 /** `/webhooks` where it is about the configuration. */
@@ -153,14 +153,14 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
             201: {
               description: 'Configured for the first time; the secret is shown only now',
               ...withSecret,
-              example: exampleShown,
+              example: exampleWithSecret,
               message: 'Webhook configured; its secret is shown only now',
               headers: rateLimitHeaderNames,
             },
             200: {
               description: 'Replaced; the secret is null unless a new one was sent',
               ...withSecret,
-              example: exampleKept,
+              example: exampleWithoutSecret,
               message: 'Webhook replaced',
               headers: rateLimitHeaderNames,
             },
@@ -172,7 +172,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
     async (request, reply) => {
       await throwIfInvalid(request, notifier);
       const { caller, body } = request;
-      const given = {
+      const rpcRequest = {
         tenantId: caller.tenantId,
         url: body.url,
         events: body.events,
@@ -180,7 +180,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
         enabled: body.enabled ?? undefined,
         headers: body.headers ?? [],
       };
-      const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(given, callOptions(request, 15_000));
+      const { webhook, secret: shown = null, created, limit } = await notifier.configureWebhook(rpcRequest, callOptions(request, 15_000));
       reply.code(created ? 201 : 200).headers(rateLimitFields(limit));
       const message = created ? 'Webhook configured; its secret is shown only now' : 'Webhook replaced';
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message };
@@ -233,7 +233,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
             200: {
               description: 'The new secret, shown only now',
               ...withSecret,
-              example: exampleShown,
+              example: exampleWithSecret,
               message: 'Secret replaced; it is shown only now',
             },
           },
@@ -242,8 +242,8 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
       },
     },
     async (request) => {
-      const given = { tenantId: request.caller.tenantId, overlapSeconds: request.body.overlap_seconds ?? undefined };
-      const { webhook, secret: shown } = await notifier.rotateSecret(given, callOptions(request, 5_000));
+      const rpcRequest = { tenantId: request.caller.tenantId, overlapSeconds: request.body.overlap_seconds ?? undefined };
+      const { webhook, secret: shown } = await notifier.rotateSecret(rpcRequest, callOptions(request, 5_000));
       const data = { webhook_config: { ...configRecord(webhook), secret: shown } };
       return { success: true, data, message: 'Secret replaced; it is shown only now' };
     },
@@ -273,7 +273,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
             200: {
               description: 'Changed; the secret is null unless a new one was sent',
               ...withSecret,
-              example: exampleKept,
+              example: exampleWithoutSecret,
               message: 'Webhook changed',
             },
           },
@@ -284,7 +284,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
     async (request) => {
       await throwIfInvalid(request, notifier);
       const { caller, body } = request;
-      const given = {
+      const rpcRequest = {
         tenantId: caller.tenantId,
         url: body.url ?? undefined,
         events: body.events ?? [],
@@ -294,7 +294,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
         headers: body.headers ?? [],
         changeHeaders: body.headers != null,
       };
-      const { webhook, secret: shown = null } = await notifier.updateWebhook(given, callOptions(request, 15_000));
+      const { webhook, secret: shown = null } = await notifier.updateWebhook(rpcRequest, callOptions(request, 15_000));
       return { success: true, data: { webhook_config: { ...configRecord(webhook), secret: shown } }, message: 'Webhook changed' };
     },
   );

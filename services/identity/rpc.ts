@@ -53,14 +53,14 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return { session: sessionMessage(session), user: userMessage(user), rateLimit: { ...rest, windowSeconds, resetSeconds } };
       }),
       refresh: answer(async (request, { signal }) => {
-        const given = field.secret('refresh_token', request.refreshToken);
+        const refreshToken = field.secret('refresh_token', request.refreshToken);
         const address = field.clientAddress(request.clientAddress);
-        const { session, user } = await unauthenticated.run(address, signal, () => refreshSession(orm, signer, given));
+        const { session, user } = await unauthenticated.run(address, signal, () => refreshSession(orm, signer, refreshToken));
         return { session: sessionMessage(session), user: userMessage(user) };
       }),
       logout: answer(async (request, { signal }) => {
-        const given = field.secret('refresh_token', request.refreshToken);
-        await unauthenticated.run(field.clientAddress(request.clientAddress), signal, () => closeSession(orm, given));
+        const refreshToken = field.secret('refresh_token', request.refreshToken);
+        await unauthenticated.run(field.clientAddress(request.clientAddress), signal, () => closeSession(orm, refreshToken));
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),

@@ -28,12 +28,12 @@ async function redrive(pool: Pool, logger: Logger): Promise<boolean> {
 
 /** True if all of them existed. */
 async function discard(pool: Pool, ids: string[]): Promise<boolean> {
-  const gone = await discardDeadLetters(pool, ids);
-  for (const { id, source } of gone) say(`${id}: ${source}`);
-  const there = new Set(gone.map(({ id }) => id));
-  const missing = ids.filter((id) => !there.has(id));
+  const discarded = await discardDeadLetters(pool, ids);
+  for (const { id, source } of discarded) say(`${id}: ${source}`);
+  const discardedIds = new Set(discarded.map(({ id }) => id));
+  const missing = ids.filter((id) => !discardedIds.has(id));
   for (const id of missing) complain(`${id}: there is no such dead letter`);
-  say(`${gone.length} discarded`);
+  say(`${discarded.length} discarded`);
   return missing.length === 0;
 }
 
@@ -50,10 +50,10 @@ await run(async (lifetime) => {
     say(usage);
     process.exit();
   }
-  const known = command === 'redrive' ? args.length === 0 : command === 'discard' && args.length > 0;
-  if (!known) throw new StartFailure(usage);
-  const odd = args.find((id) => !isUuid(id));
-  if (odd !== undefined) throw new StartFailure(`${odd} is not a dead letter's id`);
+  const isValidCall = command === 'redrive' ? args.length === 0 : command === 'discard' && args.length > 0;
+  if (!isValidCall) throw new StartFailure(usage);
+  const invalidId = args.find((id) => !isUuid(id));
+  if (invalidId !== undefined) throw new StartFailure(`${invalidId} is not a dead letter's id`);
   // As PostgreSQL writes them, and as parameters of statements must be.
   const ids = args.map((id) => id.toLowerCase());
   lifetime.hasUnfinishedWork = true;

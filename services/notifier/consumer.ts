@@ -25,9 +25,9 @@ export interface ConsumerParts {
 
 /** How events are consumed. */
 export interface IngestOptions {
-  /** Messages that came with them and are no events. */
+  /** Messages of the same batch that cannot be decoded as events. */
   deadLetters?: DeadLetter[];
-  /** Whether the `balance.updated` events of a posting are derived from it, too. */
+  /** Whether to derive the `balance.updated` events of a posting: over gRPC they are not sent. */
   derive?: boolean;
   /** The steps of Kafka's offsets, stored with them. */
   moves?: OffsetMove[];
@@ -35,7 +35,7 @@ export interface IngestOptions {
 
 const malformed = 'its tenant, id or position in the log is malformed';
 
-/** Turns events into deliveries, and keeps what it can't as dead letters. */
+/** Turns events into deliveries, and stores those that it cannot turn as dead letters. */
 export class Consumer {
   private readonly parts: ConsumerParts;
   private readonly events: Counter<'result'>;
@@ -66,9 +66,9 @@ export class Consumer {
     const identified: IdentifiedEvent[] = [];
     const unusable = [...deadLetters];
     for (const event of events) {
-      const one = identify(event);
-      if (!one) unusable.push(deadLetterOf(event, malformed));
-      else identified.push(one, ...(derive ? derivedFrom(one) : []));
+      const identifiedEvent = identify(event);
+      if (!identifiedEvent) unusable.push(deadLetterOf(event, malformed));
+      else identified.push(identifiedEvent, ...(derive ? derivedFrom(identifiedEvent) : []));
     }
     try {
       await this.consume(identified, { deadLetters: unusable, moves });
@@ -76,8 +76,8 @@ export class Consumer {
       if (identified.length === 0 || !isDataError(error)) throw error;
       await bisect(
         identified,
-        (some) => this.consume(some),
-        (one, why) => this.consume([one], { deadLetters: [deadLetterOf(one.event, errorMessage(why))], deliver: false }),
+        (part) => this.consume(part),
+        (bad, cause) => this.consume([bad], { deadLetters: [deadLetterOf(bad.event, errorMessage(cause))], deliver: false }),
       );
       await this.consume([], { deadLetters: unusable, moves });
     }
@@ -98,9 +98,9 @@ export class Consumer {
         enabledWebhooks(client, tenants),
       ]);
       for (const range of ranges) if (!webhooks.has(range.tenant)) inboxes.get(range.tenant)?.pass(range);
-      const moved = [...inboxes.values()].filter(({ tenant }) => !webhooks.has(tenant));
-      await allSettledOrThrow([...(moved.length > 0 ? [writeInbox(client, moved)] : []), client.query('commit')]);
-      return { passed: moved, enabled: [...webhooks.keys()] };
+      const passedInboxes = [...inboxes.values()].filter(({ tenant }) => !webhooks.has(tenant));
+      await allSettledOrThrow([...(passedInboxes.length > 0 ? [writeInbox(client, passedInboxes)] : []), client.query('commit')]);
+      return { passed: passedInboxes, enabled: [...webhooks.keys()] };
     });
     this.reportInboxes(passed);
     return enabled;
@@ -126,36 +126,36 @@ export class Consumer {
     return { redriven, left };
   }
 
-  // `deliver` false: only the positions are consumed.
+  /** Consumes events and offsets in one transaction. `deliver` false: only the positions are consumed, no deliveries are made. */
   private async consume(
     events: readonly IdentifiedEvent[],
     { deadLetters = [], moves = [], deliver = true }: Omit<IngestOptions, 'derive'> & { deliver?: boolean } = {},
   ): Promise<void> {
     const tenants = sortedTenants(events);
     const unusable = [...deadLetters];
-    const { inboxes, consumed, made, kept } = await withClient(this.parts.pool, async (client) => {
-      const [, , read, webhooks] = await allSettledOrThrow([
+    const { inboxes, consumedCount, deliveryCount, newDeadLetters } = await withClient(this.parts.pool, async (client) => {
+      const [, , inboxByTenant, webhooks] = await allSettledOrThrow([
         client.query('begin'),
         client.query(setTenants(tenants)),
         readInbox(client, tenants, events.map(positionOf)),
         enabledWebhooks(client, tenants),
         moveOffsets(client, moves),
       ]);
-      const fresh = events.filter(({ tenant, event }) => read.get(tenant)?.consume(event));
+      const fresh = events.filter(({ tenant, event }) => inboxByTenant.get(tenant)?.consume(event));
       const deliveries = deliver ? deliveriesOf(fresh, webhooks, (event, why) => unusable.push(deadLetterOf(event, why.message))) : [];
-      const [inserted, newLetters] = await allSettledOrThrow([
+      const [deliveryCount, newDeadLetters] = await allSettledOrThrow([
         insertDeliveries(client, deliveries),
         insertDeadLetters(client, unusable),
-        writeInbox(client, [...read.values()]),
+        writeInbox(client, [...inboxByTenant.values()]),
         client.query('commit'),
       ]);
-      return { inboxes: [...read.values()], consumed: fresh.length, made: inserted, kept: newLetters };
+      return { inboxes: [...inboxByTenant.values()], consumedCount: fresh.length, deliveryCount, newDeadLetters };
     });
     this.reportInboxes(inboxes);
-    this.reportDeadLetters(kept);
-    this.events.inc({ result: 'consumed' }, consumed);
-    this.events.inc({ result: 'duplicate' }, events.length - consumed);
-    if (made > 0) this.parts.wake();
+    this.reportDeadLetters(newDeadLetters);
+    this.events.inc({ result: 'consumed' }, consumedCount);
+    this.events.inc({ result: 'duplicate' }, events.length - consumedCount);
+    if (deliveryCount > 0) this.parts.wake();
   }
 
   private reportInboxes(inboxes: TenantInbox[]): void {
@@ -182,7 +182,7 @@ function identify(event: Event): IdentifiedEvent | null {
   return tenant !== null && eventId !== null && event.sequence > 0n && event.part >= 0 ? { event, tenant, eventId } : null;
 }
 
-// The consumed offset may be past its position: here the dead letter's own row says that it has not been delivered.
+// The consumed offset may be past this event. The row of the dead letter shows that it has not been delivered.
 async function redriveEvent(client: Client, event: Event): Promise<void> {
   const identified = identify(event);
   if (!identified) throw new Error(malformed);

@@ -1,11 +1,11 @@
-// Dead letters: messages that nothing can be made of, kept with the reason until an operator tries them again.
+// Dead letters: messages that cannot be consumed, stored with the reason until an operator tries them again.
 import { fromBinary } from '@bufbuild/protobuf';
 import { v7 as uuidv7 } from 'uuid';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { bytesArray, textArray, uuidArray } from '../platform/arrays.ts';
 import { allSettledOrThrow, inTransaction, type Client, type Pool } from '../platform/postgres.ts';
 
-/** A message that is kept. */
+/** A message that cannot be consumed. */
 export interface DeadLetter {
   /** Where it came from: topic, partition and offset, or tenant and position in its log. */
   source: string;
@@ -36,8 +36,8 @@ export async function insertDeadLetters(client: Client, deadLetters: DeadLetter[
     textArray(deadLetters.map(({ reason }) => text(reason))),
   ];
   const [, { rows }] = await allSettledOrThrow([client.query(job), client.query<{ id: string }>({ ...insert, values })]);
-  const kept = new Set(rows.map(({ id }) => id));
-  return deadLetters.filter((_, index) => kept.has(ids[index] as string));
+  const insertedIds = new Set(rows.map(({ id }) => id));
+  return deadLetters.filter((_, index) => insertedIds.has(ids[index] as string));
 }
 
 /** The ids of all dead letters, the oldest first. */

@@ -155,8 +155,8 @@ export async function readInbox(client: Client, tenants: string[], positions: Te
   const missing = below.length > 0 ? await readMissing(client, below) : [];
   return new Map(
     rows.map(({ tenant_id: tenant, sequence, part, parts, created_ms: createdMs }) => {
-      const own = missing.filter((each) => each.tenant_id === tenant);
-      return [tenant, new TenantInbox(tenant, { offset: { sequence, part }, parts, createdMs }, own)];
+      const missingOfTenant = missing.filter((each) => each.tenant_id === tenant);
+      return [tenant, new TenantInbox(tenant, { offset: { sequence, part }, parts, createdMs }, missingOfTenant)];
     }),
   );
 }

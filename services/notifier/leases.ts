@@ -248,20 +248,20 @@ async function leaseOf(pool: Pool, some: readonly string[], limits: LeaseLimits,
       client.query(setTenants([...some])),
       client.query<{ tenant: string }>({ ...lockDue, values: [uuidArray([...some])] }),
     ]);
-    const own = locked.rows.map(({ tenant }) => tenant);
-    if (own.length === 0) {
+    const lockedTenants = locked.rows.map(({ tenant }) => tenant);
+    if (lockedTenants.length === 0) {
       await client.query('commit');
-      return { tenants: own, rows: [] };
+      return { tenants: lockedTenants, rows: [] };
     }
     // Twice an equal share, so that some may use what others leave.
-    const readPerTenant = Math.ceil((2 * free) / own.length);
-    const values = [uuidArray(own), perTenant, free, leaseId, leaseMs, readPerTenant, textArray(keyIds)];
+    const readPerTenant = Math.ceil((2 * free) / lockedTenants.length);
+    const values = [uuidArray(lockedTenants), perTenant, free, leaseId, leaseMs, readPerTenant, textArray(keyIds)];
     const [taken] = await allSettledOrThrow([
       client.query<LeaseRow>({ ...lease, values }),
-      ...(cycle.hasMore ? [client.query({ ...rotate, values: [uuidArray(own)] })] : []),
+      ...(cycle.hasMore ? [client.query({ ...rotate, values: [uuidArray(lockedTenants)] })] : []),
       client.query('commit'),
     ]);
-    return { tenants: own, rows: taken.rows };
+    return { tenants: lockedTenants, rows: taken.rows };
   });
   for (const { secrets, body, ...row } of rows) {
     if (body === null) cycle.failed++;

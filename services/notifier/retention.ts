@@ -43,17 +43,22 @@ export async function deleteExpired(pool: Pool, days: number, signal?: AbortSign
   let deleted = 0;
   const failures: unknown[] = [];
   const deleteOf = async (tenants: readonly string[]): Promise<void> => {
-    let left: IndexRange[] = tenants.flatMap((tenant) =>
+    let remaining: IndexRange[] = tenants.flatMap((tenant) =>
       ['delivered', 'failed'].flatMap((status) => eventTypes.map((type) => ({ tenant, status, type }))),
     );
-    while (left.length > 0 && signal?.aborted !== true) {
-      const owners = left.map(({ tenant }) => tenant);
-      const values = [uuidArray(owners), textArray(left.map(({ status }) => status)), textArray(left.map(({ type }) => type)), days];
+    while (remaining.length > 0 && signal?.aborted !== true) {
+      const owners = remaining.map(({ tenant }) => tenant);
+      const values = [
+        uuidArray(owners),
+        textArray(remaining.map(({ status }) => status)),
+        textArray(remaining.map(({ type }) => type)),
+        days,
+      ];
       const { rows } = await inTransaction(pool, [...new Set(owners)], (client) =>
         client.query<{ number: number; deleted: number }>({ ...deleteOld, values }),
       );
       for (const row of rows) deleted += row.deleted;
-      left = rows.map(({ number }) => left[number - 1] as IndexRange);
+      remaining = rows.map(({ number }) => remaining[number - 1] as IndexRange);
     }
   };
   for (let after = '00000000-0000-0000-0000-000000000000'; signal?.aborted !== true;) {

@@ -85,9 +85,9 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.
-  const asked = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
-  lifetime.add('asked', () => asked.end());
-  const ask = databaseState(asked, logger);
+  const readinessPool = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
+  lifetime.add('readiness connection', () => readinessPool.end());
+  const ask = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {
     const answer = await ask();
     return { ready: answer === 'ok', dependencies: { postgresql: answer, ...(events && { kafka: events.state() }) } };

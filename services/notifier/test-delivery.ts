@@ -58,9 +58,9 @@ export async function sendTestDelivery(
     const { url, headers } = row;
     return { tenant, id, leaseId, eventId, eventType, attempt: 1, byHand: true, ...times, url, secrets, headers, body, traceparent };
   });
-  const sent = await worker.attempt(lease, { isTest: true });
-  const { errorClass = null, statusCode = null, durationMs = 0 } = sent?.answer ?? {};
-  if (!sent || errorClass !== null) {
+  const attempt = await worker.attempt(lease, { isTest: true });
+  const { errorClass = null, statusCode = null, durationMs = 0 } = attempt?.answer ?? {};
+  if (!attempt || errorClass !== null) {
     const metadata = {
       delivery_id: toId('wh_delivery', lease.id),
       status_code: statusCode === null ? '' : String(statusCode),

@@ -64,7 +64,7 @@ export async function configure(
 ): Promise<{ webhook: WebhookRow; secret: string | null; created: boolean; rateLimit: RateLimitStatus }> {
   const url = await targetOf(context.targets, given.url);
   const events = eventsOf(given.events);
-  const sent = given.secret === undefined ? null : secretOf(given.secret);
+  const ownSecret = given.secret === undefined ? null : secretOf(given.secret);
   const [names, headers] = encryptHeaders(context, tenant, given.headers ?? []);
   const rateLimit = await admit(context.pool, context.quotas, tenant, 'webhook-config');
   return inTransaction(context.pool, [tenant], async (client) => {
@@ -79,10 +79,19 @@ export async function configure(
          previous_secret = case when $6 then null else w.previous_secret end,
          previous_until = case when $6 then null else w.previous_until end
        returning ${columns}, xmax = 0 as created`,
-      [tenant, url, events, given.enabled ?? true, context.secrets.encrypt(tenant, sent ?? generated), sent !== null, names, headers],
+      [
+        tenant,
+        url,
+        events,
+        given.enabled ?? true,
+        context.secrets.encrypt(tenant, ownSecret ?? generated),
+        ownSecret !== null,
+        names,
+        headers,
+      ],
     );
     const row = rows[0] as WebhookRow & { created: boolean };
-    return { webhook: row, secret: sent ?? (row.created ? generated : null), created: row.created, rateLimit };
+    return { webhook: row, secret: ownSecret ?? (row.created ? generated : null), created: row.created, rateLimit };
   });
 }
 
@@ -132,8 +141,8 @@ export async function rotate(
 
 /** Deletes the webhook. Pending deliveries fail when they are due. Refused: `webhook_not_configured`. */
 export async function remove(pool: Connections, tenant: string): Promise<void> {
-  const gone = await inTransaction(pool, [tenant], (client) => client.query('delete from webhooks where tenant_id = $1', [tenant]));
-  if (gone.rowCount === 0) throw notConfigured();
+  const result = await inTransaction(pool, [tenant], (client) => client.query('delete from webhooks where tenant_id = $1', [tenant]));
+  if (result.rowCount === 0) throw notConfigured();
 }
 
 /** The names, and all of it encrypted; null: no headers. */

@@ -34,19 +34,19 @@ export function serveReflection(router: ConnectRouter, services: DescService[]):
     router.service(service as typeof ServerReflection, {
       async *serverReflectionInfo(requests) {
         for await (const originalRequest of requests) {
-          const asked = originalRequest.messageRequest;
+          const question = originalRequest.messageRequest;
           const base = { validHost: originalRequest.host, originalRequest };
           const answerFile = (file: DescFile | undefined) =>
             file
               ? { case: 'fileDescriptorResponse' as const, value: { fileDescriptorProto: withDependencies(file) } }
               : { case: 'errorResponse' as const, value: { errorCode: Code.NotFound as number, errorMessage: 'not found' } };
-          if (asked.case === 'listServices') {
+          if (question.case === 'listServices') {
             const named = services.map((each) => ({ name: each.typeName }));
             yield { ...base, messageResponse: { case: 'listServicesResponse', value: { service: named } } };
-          } else if (asked.case === 'fileByFilename') yield { ...base, messageResponse: answerFile(files.get(asked.value)) };
-          else if (asked.case === 'fileContainingSymbol') yield { ...base, messageResponse: answerFile(ofSymbol(asked.value)) };
-          else if (asked.case === 'allExtensionNumbersOfType') {
-            const value = { baseTypeName: asked.value, extensionNumber: [] };
+          } else if (question.case === 'fileByFilename') yield { ...base, messageResponse: answerFile(files.get(question.value)) };
+          else if (question.case === 'fileContainingSymbol') yield { ...base, messageResponse: answerFile(ofSymbol(question.value)) };
+          else if (question.case === 'allExtensionNumbersOfType') {
+            const value = { baseTypeName: question.value, extensionNumber: [] };
             yield { ...base, messageResponse: { case: 'allExtensionNumbersResponse', value } };
           } else yield { ...base, messageResponse: answerFile(undefined) };
         }

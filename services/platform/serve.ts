@@ -211,9 +211,9 @@ function tokenCheck(tokens: string[]): (authorization: string | undefined) => bo
   const accepted = tokens.map(sha256);
   return (authorization = '') => {
     // RFC 9110, section 11.1: the name of a scheme is case-insensitive.
-    const given = /^bearer +(.+)$/i.exec(authorization)?.[1];
-    if (given === undefined) return false;
-    const digest = sha256(given);
+    const token = /^bearer +(.+)$/i.exec(authorization)?.[1];
+    if (token === undefined) return false;
+    const digest = sha256(token);
     return accepted.some((each) => timingSafeEqual(each, digest));
   };
 }

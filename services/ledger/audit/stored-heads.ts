@@ -1,11 +1,11 @@
-// Log heads that are kept outside the database: they reveal a log whose end was removed, or that was made anew.
+// Log heads that an operator stores outside the database. They reveal a log that lost its end or was written anew.
 import type pg from 'pg';
 import { toId, toUuid } from '../../platform/ids.ts';
 import type { LogRow } from '../log.ts';
 import type { Findings } from './findings.ts';
 import { auditTenants, snapshot } from './operator.ts';
 
-/** Kept hashes (hex), by tenant (UUID) and sequence. */
+/** Stored hashes (hex), by tenant (UUID) and sequence. */
 export type StoredHeads = Map<string, Map<bigint, string>>;
 
 /** Prints `<tenant's id> <sequence> <hash>` of the last event of each tenant's log, or of one tenant's (UUID). Returns how many can't be read. */
@@ -31,47 +31,47 @@ export async function printHeads(
  * that contradict, and if there is none.
  */
 export function parseHeads(text: string): StoredHeads {
-  const kept: StoredHeads = new Map();
+  const stored: StoredHeads = new Map();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     if (line.trim() === '' || line.startsWith('> ')) continue;
     const [, id = '', digits = '', hash = ''] = /^(tenant_\S+) ([1-9][0-9]{0,18}) ([0-9a-f]{64})$/.exec(line.trim()) ?? [];
     const tenant = toUuid('tenant', id);
     if (tenant === null) throw new Error(`line ${index + 1} is none of \`heads\`: <tenant's id> <sequence> <hash>`);
-    const heads = kept.get(tenant) ?? new Map<bigint, string>();
-    kept.set(tenant, heads);
+    const heads = stored.get(tenant) ?? new Map<bigint, string>();
+    stored.set(tenant, heads);
     const sequence = BigInt(digits);
     if ((heads.get(sequence) ?? hash) !== hash)
       throw new Error(`line ${index + 1} has another hash of event ${sequence} than a line before it`);
     heads.set(sequence, hash);
   }
-  if (kept.size === 0) throw new Error('it has no line of a head');
-  return kept;
+  if (stored.size === 0) throw new Error('it has no line of a head');
+  return stored;
 }
 
-/** Compares a tenant's log with its kept heads, event by event. */
+/** Compares a tenant's log with its stored heads, event by event. */
 export class HeadComparison {
-  private readonly left: Map<bigint, string>;
+  private readonly unmatched: Map<bigint, string>;
   private readonly findings: Findings;
   private last = 0n;
 
-  constructor(kept: ReadonlyMap<bigint, string> | undefined, findings: Findings) {
-    this.left = new Map(kept);
+  constructor(stored: ReadonlyMap<bigint, string> | undefined, findings: Findings) {
+    this.unmatched = new Map(stored);
     this.findings = findings;
   }
 
   /** Takes the next event. */
   apply({ sequence, hash }: LogRow): void {
     this.last = sequence;
-    const kept = this.left.get(sequence);
-    if (kept !== undefined && kept !== hash.toString('hex')) {
+    const storedHash = this.unmatched.get(sequence);
+    if (storedHash !== undefined && storedHash !== hash.toString('hex')) {
       this.findings.add(`event ${sequence} does not have the hash that was kept: it, or one before it, was made anew`);
     }
-    this.left.delete(sequence);
+    this.unmatched.delete(sequence);
   }
 
-  /** Reports kept heads of which the log has no event. */
+  /** Reports stored heads of which the log has no event. */
   end(): void {
-    for (const sequence of this.left.keys()) {
+    for (const sequence of this.unmatched.keys()) {
       this.findings.add(`event ${sequence}, of which the hash was kept, is missing: the log ends at ${this.last}`);
     }
   }

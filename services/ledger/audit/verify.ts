@@ -20,7 +20,7 @@ export interface Verified extends Omit<Audited, 'repaired'> {
 
 /**
  * Verifies all tenants, or one (UUID): row-level security; the hash chain, gapless and with times that never go back; each event by the
- * rules; every row of every projection; the published offset; and kept heads, if there are any. `report` gets one line per finding.
+ * rules; every row of every projection; the published offset; and stored heads, if there are any. `report` gets one line per finding.
  */
 export async function verify(
   client: pg.Client,
@@ -35,7 +35,7 @@ export async function verify(
   const { tenants, findings } = await auditTenants(client, { only, begin: snapshot }, report, async (tenant, findings) => {
     left.delete(tenant);
     counts.heads += heads.get(tenant)?.size ?? 0;
-    await verifyTenant({ client, tenant, tables, findings, kept: new HeadComparison(heads.get(tenant), findings) }, counts);
+    await verifyTenant({ client, tenant, tables, findings, headComparison: new HeadComparison(heads.get(tenant), findings) }, counts);
     return [];
   });
   for (const tenant of left) report(`${toId('tenant', tenant)}: heads were kept of this tenant, and nothing is left of it`);
@@ -47,11 +47,11 @@ interface Walk {
   tenant: string;
   tables: Projection[];
   findings: Findings;
-  kept: HeadComparison;
+  headComparison: HeadComparison;
 }
 
 async function verifyTenant(
-  { client, tenant, tables, findings, kept }: Walk,
+  { client, tenant, tables, findings, headComparison }: Walk,
   verified: { events: number; transactions: number },
 ): Promise<void> {
   const replay = new Replay(tenant, (problem) => findings.add(problem));
@@ -63,7 +63,7 @@ async function verifyTenant(
   };
   for await (const events of logChunks(client, tenant)) {
     const added = events.map((event) => {
-      kept.apply(event);
+      headComparison.apply(event);
       return replay.apply(event);
     });
     const transactions = added.flatMap((each) => each.transactions);
@@ -79,7 +79,7 @@ async function verifyTenant(
   for (const [name, rows] of Object.entries(latest)) {
     for (let from = 0; from < rows.length; from += 1000) await compare(name, rows.slice(from, from + 1000));
   }
-  kept.end();
+  headComparison.end();
   if (latest.heads.length === 0) findings.add('has no log');
   for (const { name } of tables) {
     const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where tenant_id = $1`, [tenant]);
