@@ -68,37 +68,14 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
   const addresses = new Addresses(list, resolve);
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${token}`);
-  // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were asked for before.
+  // RFC 9218: responses are sent interleaved. By default a small one waits for the end of large ones that were requested before.
   metadata.set('priority', 'u=3, i');
 
   const opened = new Map<string, Opened>();
   const open = (address: string): Opened => {
-    const client = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions(maxMessageBytes));
-    const state = { avoidedUntil: 0 };
-    const replica: Replica = {
-      address,
-      async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
-        const request = create(method.input, input);
-        const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
-        const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-        try {
-          const answer = await ask(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
-          return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
-        } catch (error) {
-          const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
-          if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
-          throw error;
-        }
-      },
-      async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
-        const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
-        const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
-        const first = await answers.next();
-        return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: begunWith(first, answers) };
-      },
-    };
-    opened.set(address, { replica, client, state });
-    return { replica, client, state };
+    const replica = openReplica(address, metadata, maxMessageBytes, encoders);
+    opened.set(address, replica);
+    return replica;
   };
   const replicas = (): Replica[] => {
     for (const [address, { client }] of opened) {
@@ -106,10 +83,10 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
       opened.delete(address);
       client.close();
     }
-    const each = addresses.current.map((address) => opened.get(address) ?? open(address));
-    const connected = each.filter(({ client }) => client.getChannel().getConnectivityState(true) === connectivityState.READY);
+    const all = addresses.current.map((address) => opened.get(address) ?? open(address));
+    const connected = all.filter(({ client }) => client.getChannel().getConnectivityState(true) === connectivityState.READY);
     const prompt = connected.filter(({ state }) => state.avoidedUntil <= performance.now());
-    const chosen = [prompt, connected, each].find(({ length }) => length > 0) ?? [];
+    const chosen = [prompt, connected, all].find(({ length }) => length > 0) ?? [];
     return chosen.map(({ replica }) => replica);
   };
 
@@ -124,8 +101,8 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
     if (addresses.current.length === 0)
       await Promise.race([addresses.known, pause(timeoutMs, undefined, { signal, ref: false }).catch(() => undefined)]);
     for (let attempt = 1; ; attempt++) {
-      const each = replicas();
-      const replica = each[turn++ % each.length];
+      const choice = replicas();
+      const replica = choice[turn++ % choice.length];
       if (!replica) throw new ConnectError('no address of the service is known', signal?.aborted ? Code.Canceled : Code.DeadlineExceeded);
       try {
         return await call(replica, until - performance.now());
@@ -138,7 +115,7 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
       }
     }
   };
-  const all: Replica = {
+  const anyReplica: Replica = {
     address: '',
     unary: (method, signal, timeoutMs = defaultTimeoutMs, header, input) =>
       inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.unary(method, signal, leftMs, header, input)),
@@ -148,13 +125,42 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
     },
   };
   return {
-    ...all,
-    replicas: () => (addresses.current.length > 0 ? replicas() : [all]),
+    ...anyReplica,
+    replicas: () => (addresses.current.length > 0 ? replicas() : [anyReplica]),
     close: () => {
       addresses.close();
       for (const { client } of opened.values()) client.close();
     },
   };
+}
+
+/** Opens the channel to one address. A call that times out makes {@link openCaller} avoid it for a while. */
+function openReplica(address: string, metadata: Metadata, maxMessageBytes: number, encoders: CallerOptions['encoders']): Opened {
+  const client = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions(maxMessageBytes));
+  const state = { avoidedUntil: 0 };
+  const replica: Replica = {
+    address,
+    async unary(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const request = create(method.input, input);
+      const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
+      const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      try {
+        const answer = await ask(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+        return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
+      } catch (error) {
+        const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
+        if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
+        throw error;
+      }
+    },
+    async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
+      const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+      const first = await answers.next();
+      return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: begunWith(first, answers) };
+    },
+  };
+  return { replica, client, state };
 }
 
 async function* only<Message>(message: Message): AsyncGenerator<Message> {

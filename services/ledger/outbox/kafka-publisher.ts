@@ -1,5 +1,5 @@
 // Publishes events to Kafka: one idempotent producer, one send at a time, and a new producer after a failed send.
-import { Partitioners, type Message, type PartitionMetadata } from 'kafkajs';
+import { Partitioners, type Kafka, type Message, type PartitionMetadata } from 'kafkajs';
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { ensureTopic, metadataMaxAgeMs, openKafka, withAdmin } from '../../platform/kafka.ts';
 import type { KafkaSettings } from '../../platform/kafka-settings.ts';
@@ -28,10 +28,10 @@ interface Producer {
 /** Opens the publisher; connects with the first event or probe, and creates the topic where it is missing. */
 export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSink {
   const kafka = openKafka(settings, 'ledger', logger);
-  // As Java's producer chooses it.
+  // Chooses the partition as Java's producer does.
   const choose = Partitioners.DefaultPartitioner();
   let partitions: PartitionMetadata[] = [];
-  /** -1 before the first send. */
+  /** The partition of an event; -1 before the first send. */
   const partitionOf = ({ tenantId }: Event): number =>
     partitions.length === 0
       ? -1
@@ -41,37 +41,8 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
   let producer: Promise<Producer> | undefined;
   let queue = Promise.resolve();
 
-  const open = async (): Promise<Producer> => {
-    await ensureTopic(kafka, settings);
-    let unsent = 0;
-    const client = kafka.producer({
-      idempotent: true,
-      maxInFlightRequests: 1,
-      allowAutoTopicCreation: false,
-      metadataMaxAge: metadataMaxAgeMs,
-      // The least that kafkajs allows for an idempotent producer.
-      retry: { retries: 1 },
-      createPartitioner: () => (args) => {
-        // A retry must fail: kafkajs sends it to no broker, and reports success, where a partition moved to a broker that took its own part before.
-        if (unsent-- <= 0) throw new Error('a broker has not taken its part of a send');
-        partitions = args.partitionMetadata;
-        return choose(args);
-      },
-    });
-    const disconnect = () => client.disconnect().catch(() => undefined);
-    // A refused producer keeps its connection otherwise.
-    await client.connect().catch((error: unknown) => {
-      void disconnect();
-      throw error;
-    });
-    const send = async (messages: Message[]): Promise<void> => {
-      unsent = messages.length;
-      await client.send({ topic: settings.topic, acks: -1, timeout: 8_000, messages });
-    };
-    return { send, disconnect };
-  };
   const connect = (): Promise<Producer> => {
-    producer ??= open().catch((error: unknown) => {
+    producer ??= openProducer(kafka, settings, choose, (known) => (partitions = known)).catch((error: unknown) => {
       producer = undefined;
       throw error;
     });
@@ -92,7 +63,7 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
       }
     }
   };
-  /** A partition without leader fails the whole send: then each partition is sent alone. Returns the events that were not taken. */
+  /** Sends all events; if that fails, each partition's alone, because one without a leader fails the whole send. Returns those not taken. */
   const sendByPartition = async (events: Event[]): Promise<Event[]> => {
     const startedAt = performance.now();
     try {
@@ -111,7 +82,7 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
           failed.set(partition, part);
         }
       }
-      // All fail: the cluster is at fault, unless they were known to.
+      // If all fail, the cluster is at fault, unless one of them failed before.
       if (failed.size === parts.size && !failed.keys().some((partition) => failing.has(partition))) throw error;
       for (const partition of failed.keys()) failing.set(partition, performance.now() + partitionBackOffMs);
       return [...failed.values()].flat();
@@ -141,6 +112,42 @@ export function kafkaPublisher(settings: KafkaSettings, logger: Logger): EventSi
       await producer?.then((open) => open.disconnect()).catch(() => undefined);
     },
   };
+}
+
+/** Connects a producer. `onPartitions` gets the topic's partitions with each message. */
+async function openProducer(
+  kafka: Kafka,
+  settings: KafkaSettings,
+  choose: ReturnType<typeof Partitioners.DefaultPartitioner>,
+  onPartitions: (partitions: PartitionMetadata[]) => void,
+): Promise<Producer> {
+  await ensureTopic(kafka, settings);
+  let unsent = 0;
+  const client = kafka.producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+    allowAutoTopicCreation: false,
+    metadataMaxAge: metadataMaxAgeMs,
+    // The least that kafkajs allows for an idempotent producer.
+    retry: { retries: 1 },
+    createPartitioner: () => (args) => {
+      // A retry must fail. If a partition moved to a broker that took its own part before, kafkajs sends nothing and reports success.
+      if (unsent-- <= 0) throw new Error('a broker has not taken its part of a send');
+      onPartitions(args.partitionMetadata);
+      return choose(args);
+    },
+  });
+  const disconnect = () => client.disconnect().catch(() => undefined);
+  // Without this, a producer that the broker refuses keeps its connection.
+  await client.connect().catch((error: unknown) => {
+    void disconnect();
+    throw error;
+  });
+  const send = async (messages: Message[]): Promise<void> => {
+    unsent = messages.length;
+    await client.send({ topic: settings.topic, acks: -1, timeout: 8_000, messages });
+  };
+  return { send, disconnect };
 }
 
 function* chunks(events: Event[], maxBytes: number): Iterable<Message[]> {
