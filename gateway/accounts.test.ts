@@ -73,25 +73,6 @@ describe('accounts', () => {
     expect(answer.body.details.tag).toBe(status === 409 ? 'unique' : code);
   });
 
-  test('nothing is made or opened below a closed group', async () => {
-    const other = await newCustomer(cluster);
-    const make = (body: object) => other.post('accounts', { name: 'Till', type: 'asset', ...body });
-    const turn = (code: string, status: string) =>
-      cluster.rest('PATCH', other.at(`accounts/code/${code}`), { key: other.key, body: { status } });
-    for (const body of [
-      { account_code: 'TILLS', is_group: true },
-      { account_code: 'TILL-1', parent_code: 'TILLS' },
-    ]) {
-      expect((await make(body)).status).toBe(201);
-    }
-    expect((await turn('TILLS', 'closed')).body.code).toBe('account_not_empty');
-    for (const code of ['TILL-1', 'TILLS']) expect((await turn(code, 'closed')).status).toBe(200);
-    const [made, opened] = [await make({ account_code: 'TILL-2', parent_code: 'TILLS' }), await turn('TILL-1', 'active')];
-    const tag = 'parent_invalid';
-    expect([made.status, made.body.code, made.body.details]).toEqual([422, tag, { field: 'parent_code', tag, value: 'TILLS' }]);
-    expect([opened.status, opened.body.code, opened.body.details]).toEqual([422, tag, { field: 'status', tag, value: 'active' }]);
-  });
-
   test('the chart is a tree, with balances if requested', async () => {
     const bare = await customer.get('accounts/hierarchy');
     const full = await customer.get('accounts/hierarchy?include=balances');

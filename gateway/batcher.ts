@@ -10,7 +10,7 @@ import type { Logger } from '../services/platform/telemetry.ts';
 
 /** One replica of the ledger. */
 export interface Ledger {
-  /** The same in all gateways. */
+  /** All gateways must name a replica alike, because the name decides which tenants it gets. */
   address: string;
   client: Client<typeof LedgerService>;
 }
@@ -33,7 +33,8 @@ export interface PostedTransaction {
   replayed: boolean;
 }
 
-interface Waiting {
+/** A posting that waits for its answer, and the request that waits for it. */
+interface WaitingPosting {
   posting: Posting;
   bytes: number;
   expiresMs: number;
@@ -42,28 +43,30 @@ interface Waiting {
   reject: (error: ConnectError) => void;
 }
 
-/** Postings that share calls. */
+/** Postings that share calls. There is one queue for small postings, one for large ones, and one for each isolated tenant. */
 interface Queue {
-  /** The only tenant, while its log head is locked by another process: its postings must not delay others. */
+  /** The only tenant, while another replica has locked its log head: its postings must not delay others. */
   isolatedTenant: string | undefined;
   /** By tenant; the next one's turn first. */
-  waiting: Map<string, Waiting[]>;
+  waiting: Map<string, WaitingPosting[]>;
   /** By the ledger's address. */
   inFlight: Map<string, { calls: number; postings: number }>;
-  scheduled: boolean;
+  isScheduled: boolean;
 }
 
 // One call commits, one travels, one is read: more in flight to a ledger gain nothing.
 const callsPerQueue = 3;
 const maxItemsPerCall = 250;
 const maxBytesPerCall = 1 << 20;
-// Smaller shares of the load cost more per posting than they gain.
+// With fewer postings per call, the cost of the call outweighs the gain of sending it at once.
 const minItemsPerShare = 64;
+// While a call is in flight, the next one waits until it has this part of its share.
 const minFill = 0.75;
-// A call ends with its slowest posting: larger ones share calls with their like.
+// A call ends with its slowest posting, so larger ones have calls of their own.
 const largePostingBytes = 4 << 10;
-// A stalled replica is given up for another one after this.
+// After this time, a call to a stalled replica is repeated on another one.
 const attemptMs = 3_000;
+// How often a call checks whether all its clients have disconnected.
 const clientCheckMs = 100;
 
 const unknownOutcome = 'the ledger did not answer in time; a retry with the same key finds out';
@@ -102,11 +105,11 @@ export class Batcher {
    */
   async post(posting: Posting, response?: { destroyed: boolean }): Promise<PostedTransaction> {
     const { tenantId } = posting;
-    const ofTenant = this.perTenant.get(tenantId) ?? 0;
+    const tenantPostings = this.perTenant.get(tenantId) ?? 0;
     const { maxPostings, timeoutMs } = this.options;
-    if (this.postings >= maxPostings || ofTenant >= maxPostings / 2) throw failure('overloaded', 'too many postings are waiting');
+    if (this.postings >= maxPostings || tenantPostings >= maxPostings / 2) throw failure('overloaded', 'too many postings are waiting');
     this.postings++;
-    this.perTenant.set(tenantId, ofTenant + 1);
+    this.perTenant.set(tenantId, tenantPostings + 1);
     const bytes = 300 + posting.metadata.length * 2 + posting.description.length * 2 + posting.entries.length * 100;
     const expiresMs = performance.now() + timeoutMs;
     try {
@@ -122,7 +125,7 @@ export class Batcher {
     }
   }
 
-  private enqueue(queue: Queue, postings: Waiting[]): void {
+  private enqueue(queue: Queue, postings: WaitingPosting[]): void {
     for (const each of postings) {
       const { tenantId } = each.posting;
       const own = queue.waiting.get(tenantId);
@@ -130,10 +133,10 @@ export class Batcher {
       else queue.waiting.set(tenantId, [each]);
     }
     // Later in the event loop, so that requests that arrived together share a call.
-    if (queue.scheduled) return;
-    queue.scheduled = true;
+    if (queue.isScheduled) return;
+    queue.isScheduled = true;
     setImmediate(() => {
-      queue.scheduled = false;
+      queue.isScheduled = false;
       this.send(queue);
     });
   }
@@ -142,28 +145,28 @@ export class Batcher {
     const maxCalls = queue.isolatedTenant === undefined ? callsPerQueue : 1;
     const ledgers = this.options.ledgers();
     const byLedger = Map.groupBy(queue.waiting.keys(), (tenant) => ledgerOf(tenant, ledgers).address);
-    for (const [address, names] of byLedger) {
-      const tenants = new Set(names);
-      const flight = queue.inFlight.get(address) ?? { calls: 0, postings: 0 };
-      queue.inFlight.set(address, flight);
-      while (flight.calls < maxCalls) {
+    for (const [address, tenantsOfLedger] of byLedger) {
+      const tenants = new Set(tenantsOfLedger);
+      const load = queue.inFlight.get(address) ?? { calls: 0, postings: 0 };
+      queue.inFlight.set(address, load);
+      while (load.calls < maxCalls) {
         let waiting = 0;
         for (const tenant of tenants) waiting += queue.waiting.get(tenant)?.length ?? 0;
         // Each call takes its share of the load: a call that took all would leave the processes to take turns.
-        const share = Math.ceil((waiting + flight.postings) / maxCalls);
-        if (flight.calls > 0 && share > minItemsPerShare && waiting < share * minFill) break;
+        const share = Math.ceil((waiting + load.postings) / maxCalls);
+        if (load.calls > 0 && share > minItemsPerShare && waiting < share * minFill) break;
         const batch = take(queue, tenants, Math.min(maxItemsPerCall, Math.max(share, minItemsPerShare)));
         const postings = batch.length;
         if (postings === 0) break;
-        flight.calls++;
-        flight.postings += postings;
+        load.calls++;
+        load.postings += postings;
         void this.call(batch, queue.isolatedTenant === undefined).finally(() => {
-          flight.calls--;
-          flight.postings -= postings;
+          load.calls--;
+          load.postings -= postings;
           this.send(queue);
         });
       }
-      if (flight.calls === 0) queue.inFlight.delete(address);
+      if (load.calls === 0) queue.inFlight.delete(address);
     }
     for (const [address, { calls }] of queue.inFlight) if (calls === 0) queue.inFlight.delete(address);
     const { isolatedTenant } = queue;
@@ -171,7 +174,7 @@ export class Batcher {
   }
 
   /** Moves postings whose log head is locked elsewhere, and what waits behind them, to a queue of their tenant, in their order. */
-  private isolate(lockedElsewhere: Waiting[]): void {
+  private isolate(lockedElsewhere: WaitingPosting[]): void {
     for (const [tenant, postings] of Map.groupBy(lockedElsewhere, ({ posting }) => posting.tenantId)) {
       const behind = [this.small, this.large].flatMap(({ waiting }) => waiting.get(tenant) ?? []);
       for (const { waiting } of [this.small, this.large]) waiting.delete(tenant);
@@ -182,13 +185,13 @@ export class Batcher {
   }
 
   /** Sends a batch, and sends it again with the same transaction ids while its outcome is unknown, so that it posts once. */
-  private async call(batch: Waiting[], handBackHeld: boolean): Promise<void> {
+  private async call(batch: WaitingPosting[], failFastOnLock: boolean): Promise<void> {
     this.calls.observe(batch.length);
     for (let attempt = 0; ; attempt++) {
       const abandoned = new AbortController();
-      const check = setInterval(() => batch.every(hasLeft) && abandoned.abort(), clientCheckMs);
+      const check = setInterval(() => batch.every(hasDisconnected) && abandoned.abort(), clientCheckMs);
       try {
-        await this.attempt(batch, handBackHeld, abandoned.signal);
+        await this.attempt(batch, failFastOnLock, abandoned.signal);
         return;
       } catch (error) {
         const refusal = refusalOf(error);
@@ -201,11 +204,11 @@ export class Batcher {
         const items = batch.length;
         const retryMs = performance.now() + Math.min(50 * 2 ** attempt, 500);
         batch = rejectUnknown(batch, (each) => each.expiresMs <= retryMs);
-        const retried = batch.filter((each) => !hasLeft(each)).length;
+        const retried = batch.filter((each) => !hasDisconnected(each)).length;
         if (abandoned.signal.aborted) this.options.logger.info({ items, attempt }, 'posting call abandoned by its clients');
         else this.options.logger.warn({ err: error, items, retried, attempt }, 'posting call outcome unknown');
         if (batch.length > 0) await pause(retryMs - performance.now());
-        batch = rejectUnknown(batch, hasLeft);
+        batch = rejectUnknown(batch, hasDisconnected);
         if (batch.length === 0) return;
         this.retries.inc();
         for (const each of batch) each.posting.retry = true;
@@ -215,38 +218,38 @@ export class Batcher {
     }
   }
 
-  private async attempt(batch: Waiting[], handBackHeld: boolean, signal: AbortSignal): Promise<void> {
+  private async attempt(batch: WaitingPosting[], failFastOnLock: boolean, signal: AbortSignal): Promise<void> {
     const now = performance.now();
     for (const each of batch) each.posting.timeoutMs = Math.max(1, Math.round(Math.min(each.expiresMs - now, attemptMs)));
     const timeoutMs = Math.max(...batch.map(({ posting }) => posting.timeoutMs));
     // All tenants of a batch had one ledger when it was taken. That may be unavailable by now.
-    const { client } = ledgerOf((batch[0] as Waiting).posting.tenantId, this.options.ledgers());
+    const { client } = ledgerOf((batch[0] as WaitingPosting).posting.tenantId, this.options.ledgers());
     const postings = batch.map(({ posting }) => posting);
-    const { results } = await client.postTransactions({ postings, handBackHeld }, { timeoutMs, signal });
+    const { results } = await client.postTransactions({ postings, handBackHeld: failFastOnLock }, { timeoutMs, signal });
     const lockedElsewhere = batch.filter((each, index) => !settle(each, results[index]));
     if (lockedElsewhere.length > 0) this.isolate(lockedElsewhere);
   }
 
-  private rejectAll(batch: Waiting[], { reason, message }: RefusalInfo): void {
+  private rejectAll(batch: WaitingPosting[], { reason, message }: RefusalInfo): void {
     const error = reason === 'overloaded' ? failure('overloaded', message) : failure('internal', 'internal error');
     for (const each of batch) each.reject(error);
   }
 }
 
-// Nothing is sent for a client that has left: it may ask again elsewhere, and must not be posted behind that.
-const hasLeft = ({ response }: Waiting) => response?.destroyed === true;
+// Nothing is sent for a client that has disconnected: it may get a refusal for the same posting elsewhere, which a later commit contradicts.
+const hasDisconnected = ({ response }: WaitingPosting) => response?.destroyed === true;
 
-/** Rejects the postings of an unknown outcome that are over; the others. */
-function rejectUnknown(batch: Waiting[], isOver: (each: Waiting) => boolean): Waiting[] {
+/** Rejects as `unavailable` those postings of unknown outcome that are not tried again; returns the others. */
+function rejectUnknown(batch: WaitingPosting[], mustEnd: (each: WaitingPosting) => boolean): WaitingPosting[] {
   return batch.filter((each) => {
-    if (!isOver(each)) return true;
+    if (!mustEnd(each)) return true;
     each.reject(failure('unavailable', unknownOutcome));
     return false;
   });
 }
 
 function newQueue(isolatedTenant?: string): Queue {
-  return { isolatedTenant, waiting: new Map(), inFlight: new Map(), scheduled: false };
+  return { isolatedTenant, waiting: new Map(), inFlight: new Map(), isScheduled: false };
 }
 
 /** The tenant's ledger by rendezvous hashing: the same in all gateways, and most tenants keep theirs when one goes. */
@@ -264,9 +267,9 @@ function fnv1a(text: string): number {
   return hash >>> 0;
 }
 
-/** Takes at most `max` postings, one of each of these tenants in turn. Drops those that are expired or whose client has left. */
-function take(queue: Queue, tenants: Set<string>, max: number): Waiting[] {
-  const batch: Waiting[] = [];
+/** Takes at most `max` postings, one of each of these tenants in turn. Rejects those that have expired or whose client has disconnected. */
+function take(queue: Queue, tenants: Set<string>, max: number): WaitingPosting[] {
+  const batch: WaitingPosting[] = [];
   const now = performance.now();
   let bytes = 0;
   const shares = [...queue.waiting].filter(([tenant]) => tenants.has(tenant)).map(([tenant, own]) => ({ tenant, own, taken: 0 }));
@@ -274,7 +277,7 @@ function take(queue: Queue, tenants: Set<string>, max: number): Waiting[] {
     const each = share.own[share.taken];
     if (!each || batch.length >= max || (batch.length > 0 && bytes + each.bytes > maxBytesPerCall)) return false;
     share.taken++;
-    if (hasLeft(each) || each.expiresMs <= now) {
+    if (hasDisconnected(each) || each.expiresMs <= now) {
       each.reject(failure('unavailable', 'the posting was not sent'));
     } else {
       batch.push(each);
@@ -285,15 +288,15 @@ function take(queue: Queue, tenants: Set<string>, max: number): Waiting[] {
   for (let turn = shares; turn.length > 0;) turn = turn.filter(takeNext);
   for (const { tenant, own, taken } of shares) {
     if (taken === 0) continue;
-    // Behind the tenants whose turn has not come.
+    // Move the tenant behind those whose turn has not come.
     queue.waiting.delete(tenant);
     if (taken < own.length) queue.waiting.set(tenant, own.slice(taken));
   }
   return batch;
 }
 
-/** Settles a posting; false where the ledger handed it back, because another process has locked the tenant's log head. */
-function settle(waiting: Waiting, result: PostingResult | undefined): boolean {
+/** Settles a posting; false if the ledger returned it undecided, because another replica has locked the tenant's log head. */
+function settle(waiting: WaitingPosting, result: PostingResult | undefined): boolean {
   if (result?.outcome.case === 'transaction') waiting.resolve({ transaction: result.outcome.value, replayed: result.replayed });
   else if (result?.outcome.case === 'refusal') waiting.reject(rejection(result.outcome.value));
   else if (result) return false;

@@ -88,7 +88,7 @@ const cases: [string, string, string, unknown[]][] = [
   ['change', 'type', 'immutable', ['asset']],
   ['change', 'normal_balance', 'immutable', ['debit']],
   ['change', 'currency', 'immutable', ['USD', '']],
-  ['change', 'parent_code', 'immutable', ['REVENUE']],
+  ['change', 'parent_code', 'code', ['-', 'a b']],
   ['change', 'is_group', 'immutable', [true, false]],
   ['change', 'currency', 'ok', [null]],
   ['change', 'name', 'required', ['']],

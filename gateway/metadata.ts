@@ -1,4 +1,4 @@
-// Free-form metadata: a JSON object that travels as text, because a protobuf Struct would lose its integers.
+// Checks a client's metadata, a JSON object. It travels as text, because a protobuf Struct would turn integers into doubles.
 import { hasInvalidUnicode } from '../services/platform/json.ts';
 import { validationError } from './errors.ts';
 import { inexactNumberText } from './json.ts';
@@ -18,27 +18,27 @@ export function metadataText(metadata: object | null | undefined, field = 'metad
   return text;
 }
 
-/** The tag of what is wrong with metadata, or null. */
+/** The tag of the validation error of metadata, or null if it is valid. */
 export function metadataFault(metadata: object): 'type' | 'max' | 'unicode' | 'number' | null {
   if (inexactNumberText(metadata) !== null) return 'type';
   if (isTooDeep(metadata, maxDepth) || Buffer.byteLength(JSON.stringify(metadata)) > maxBytes) return 'max';
-  return faultIn(metadata);
+  return contentFault(metadata);
 }
 
-/** `left`: levels that are allowed; a flat object is one deep. */
-function isTooDeep(value: object, left: number): boolean {
-  if (left === 0) return true;
+/** `levels`: how many are allowed; a flat object has one. */
+function isTooDeep(value: object, levels: number): boolean {
+  if (levels === 0) return true;
   return Object.values(value).some(
-    (item) => typeof item === 'object' && item !== null && inexactNumberText(item) === null && isTooDeep(item as object, left - 1),
+    (item) => typeof item === 'object' && item !== null && inexactNumberText(item) === null && isTooDeep(item as object, levels - 1),
   );
 }
 
-function faultIn(value: unknown): 'unicode' | 'number' | null {
+function contentFault(value: unknown): 'unicode' | 'number' | null {
   if (typeof value === 'string') return hasInvalidUnicode(value) ? 'unicode' : null;
   if (inexactNumberText(value) !== null) return 'number';
   if (typeof value !== 'object' || value === null) return null;
   for (const [key, item] of Object.entries(value)) {
-    const found = faultIn(key) ?? faultIn(item);
+    const found = contentFault(key) ?? contentFault(item);
     if (found) return found;
   }
   return null;

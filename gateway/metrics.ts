@@ -5,7 +5,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 const labelNames = ['method', 'route', 'status'] as const;
 const buckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** Counts answers. */
+/** Counts answered requests and measures their duration. */
 export class RequestMetrics {
   private readonly total: Counter<(typeof labelNames)[number]>;
   private readonly duration: Histogram<(typeof labelNames)[number]>;

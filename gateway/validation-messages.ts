@@ -1,4 +1,4 @@
-// The messages of validation errors, and the wrong value as it is repeated to the client.
+// The messages of validation errors, and the rejected value as the answer repeats it.
 import { inexactNumberText } from './json.ts';
 
 declare global {
@@ -8,11 +8,11 @@ declare global {
   }
 }
 
-// Larger or deeper values are not repeated.
+// Values with more parts or more levels are not repeated.
 const maxParts = 10_000;
 const maxDepth = 100;
 
-/** A wrong value as it is repeated: as it was sent, `""` for none, `…` for an object or array beyond all measure. */
+/** A rejected value as the answer repeats it: as it was sent, `""` for none, `…` for an object or array that is too large or too deep. */
 export function echo(value: unknown): unknown {
   if (value === undefined) return '';
   let parts = 0;
@@ -33,6 +33,7 @@ export function echo(value: unknown): unknown {
   }
 }
 
+/** JSON types in words. */
 const typeNames: Record<string, string> = {
   string: 'a string',
   integer: 'a whole number',
@@ -41,7 +42,8 @@ const typeNames: Record<string, string> = {
   object: 'an object',
 };
 
-const patterns: Record<string, string> = {
+/** What a field must be, by tag. Tags that depend on the schema are in {@link predicate}. */
+const predicates: Record<string, string> = {
   email: 'must be an email address',
   slug: 'must be 3 to 63 lower-case letters and digits with single hyphens between',
   code: 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit',
@@ -60,14 +62,15 @@ const patterns: Record<string, string> = {
 
 /** The message of a field error. `schema`: the one that the field fails; `sent`: its value, unless it is a secret. */
 export function fieldMessage(field: string, tag: string, schema: Record<string, unknown>, sent?: unknown): string {
-  return `${field} ${predicate(tag, schema)}${butWas(tag, sent)}`;
+  return `${field} ${predicate(tag, schema)}${sentInstead(tag, sent)}`;
 }
 
 const maxShown = 60;
+/** Tags whose messages end with the value that was sent. */
 const shownTags = ['oneof', 'min', 'max', 'email', 'slug', 'code', 'decimal', 'gt', 'id', 'datetime'];
 
 /** What was sent instead, as the end of a message: its type, its length, or a short value. */
-function butWas(tag: string, sent: unknown): string {
+function sentInstead(tag: string, sent: unknown): string {
   if (sent === undefined) return '';
   if (tag === 'type') return `, not ${typeNameOf(sent)}`;
   if ((tag === 'min' || tag === 'max') && (typeof sent === 'string' || Array.isArray(sent))) return `, not ${Array.from(sent).length}`;
@@ -95,7 +98,7 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
   if (tag === 'datetime') return 'must be a date like 2030-01-31';
   if (tag === 'printable' && schema['x-secret'] === true) return 'must consist of printable characters';
   if (tag === 'gt' && schema['x-future'] === true) return 'must be in the future';
-  return patterns[tag] ?? `fails ${tag}`;
+  return predicates[tag] ?? `fails ${tag}`;
 }
 
 function bound(tag: 'min' | 'max', schema: Record<string, unknown>): string {

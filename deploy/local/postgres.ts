@@ -21,7 +21,7 @@ import { hasSetpriv, type Child, type ChildOptions, type Children } from './chil
 import { withClient } from './databases.ts';
 import { hasProc } from './processes.ts';
 
-/** Full durability; the rest suits a machine that runs everything. */
+/** Server settings: full durability, and the rest for a machine that runs all processes. */
 const settings = {
   fsync: 'on',
   full_page_writes: 'on',
@@ -54,7 +54,7 @@ export interface PostgresOptions {
   /** A directory whose `node_modules` has another version of the server. */
   packages?: string | undefined;
   children: Children;
-  /** Reports what takes long. */
+  /** Prints a line about a step that takes long. */
   say: (line: string) => void;
 }
 
@@ -69,23 +69,23 @@ export interface Postgres {
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const { directory, port, password, children, say } = options;
   const binaries = findBinaries(options.packages);
-  const as = serverUser(directory, dirname(binaries.postgres));
+  const runAs = serverUser(directory, dirname(binaries.postgres));
   if (!existsSync(join(directory, 'PG_VERSION'))) {
     say('creating a PostgreSQL data directory (first start, some seconds)');
-    await initialize(directory, password, binaries, as, children);
+    await initialize(directory, password, binaries, runAs, children);
   }
   await endOrphan(directory);
-  const all = { ...settings, shared_buffers: options.sharedBuffers, port: String(port) };
+  const serverSettings = { ...settings, shared_buffers: options.sharedBuffers, port: String(port) };
   const child = children.start({
     name: 'postgres',
     command: binaries.postgres,
-    args: ['-D', directory, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+    args: ['-D', directory, ...Object.entries(serverSettings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
     env: { ...process.env, LC_ALL: 'C' },
     cwd: '/',
     // A fast shutdown: SIGTERM would wait for every client to disconnect.
     stopSignal: 'SIGINT',
     graceSeconds: 60,
-    ...as,
+    ...runAs,
   });
   // Without TLS, whatever PGSSLMODE is.
   const url = `postgres://postgres:${encodeURIComponent(password)}@127.0.0.1:${port}/postgres?sslmode=disable`;
@@ -139,19 +139,19 @@ async function waitUntilReady(url: string, child: Child, say: (line: string) => 
 type RunAs = Pick<ChildOptions, 'user' | 'passClosedDirectories'>;
 type User = NonNullable<ChildOptions['user']>;
 
-async function initialize(directory: string, password: string, binaries: Binaries, as: RunAs, children: Children): Promise<void> {
-  // Renamed when it is complete: an interrupted start leaves nothing that looks like a data directory.
-  const draft = `${directory}.new`;
+async function initialize(directory: string, password: string, binaries: Binaries, runAs: RunAs, children: Children): Promise<void> {
+  // Created under another name and renamed at the end, so that an interrupted start leaves no half data directory.
+  const unfinished = `${directory}.new`;
   const passwordFile = `${directory}.password`;
-  rmSync(draft, { recursive: true, force: true });
-  mkdirSync(draft, { mode: 0o700 });
+  rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { mode: 0o700 });
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
-  if (as.user) for (const path of [draft, passwordFile]) chownSync(path, as.user.uid, as.user.gid);
+  if (runAs.user) for (const path of [unfinished, passwordFile]) chownSync(path, runAs.user.uid, runAs.user.gid);
   const child = children.start({
     name: 'initdb',
     command: binaries.initdb,
     args: [
-      `--pgdata=${draft}`,
+      `--pgdata=${unfinished}`,
       '--username=postgres',
       `--pwfile=${passwordFile}`,
       '--auth=scram-sha-256',
@@ -164,12 +164,12 @@ async function initialize(directory: string, password: string, binaries: Binarie
     ],
     env: { ...process.env, LC_ALL: 'C' },
     cwd: '/',
-    ...as,
+    ...runAs,
   });
   const { code } = await child.ended;
   rmSync(passwordFile, { force: true });
   if (code !== 0) throw new StartFailure(`PostgreSQL's data directory could not be created: ${child.lastMessage()}`);
-  renameSync(draft, directory);
+  renameSync(unfinished, directory);
 }
 
 /** PostgreSQL refuses to run as root: then it runs as the owner of the data, as `postgres` or as `nobody`. */

@@ -1,4 +1,4 @@
-// The audit trail: the tenant's hash-chained log.
+// The route of the audit trail: the tenant's hash-chained log, page by page.
 import { Type } from 'typebox';
 import { object, pageLimit, shortPages, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
@@ -64,8 +64,8 @@ export function eventRoutes(app: App, { ledger }: Services): void {
         caller,
         query: { after_sequence = 0, limit = 50 },
       } = request;
-      const given = { tenantId: caller.tenantId, afterSequence: BigInt(after_sequence), limit };
-      const { events, hasMore } = await ledger.listEvents(given, callOptions(request, 5_000));
+      const page = { tenantId: caller.tenantId, afterSequence: BigInt(after_sequence), limit };
+      const { events, hasMore } = await ledger.listEvents(page, callOptions(request, 5_000));
       return envelope(reply, pageJson('events', events.map(eventJson), { limit, has_more: hasMore }));
     },
   );

@@ -4,9 +4,19 @@ import { takeKeyHeader } from '../idempotency.ts';
 import { dryRunQuery, exchangeFields, exchangeOf } from '../payment-fields.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountErrors, answers, common, exampleTransaction, idempotencyDoc, postingErrors, postingOf, send, texts } from './postings.ts';
+import {
+  accountErrors,
+  answers,
+  commonFields,
+  exampleTransaction,
+  idempotencyDoc,
+  postingErrors,
+  toPosting,
+  send,
+  lastFields,
+} from './postings.ts';
 
-const exchange = object({ ...common, ...exchangeFields, ...texts });
+const exchangeBody = object({ ...commonFields, ...exchangeFields, ...lastFields });
 
 const exampleExchange = {
   idempotency_key: 'exchange-7',
@@ -61,7 +71,7 @@ export function exchangeRoutes(app: App, { post }: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions/exchange',
     {
-      schema: { body: exchange, querystring: dryRunQuery },
+      schema: { body: exchangeBody, querystring: dryRunQuery },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -100,9 +110,9 @@ export function exchangeRoutes(app: App, { post }: Services): void {
       },
     },
     async (request, reply) => {
-      const made = postingOf(request, request.body, [], request.query);
-      made.exchange = exchangeOf(request.body);
-      return send(reply, await post(made, reply.raw), made.dryRun);
+      const posting = toPosting(request, request.body, [], request.query);
+      posting.exchange = exchangeOf(request.body);
+      return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );
 }

@@ -1,4 +1,4 @@
-// Postings and reversals. The hot path, so answers are written as text.
+// Routes that post: single entry, double entry, reversal. They are the hot path, so answers are written as text.
 import { setTimeout as pause } from 'node:timers/promises';
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -23,27 +23,31 @@ import { dryRunEnvelope, envelope, transactionJson } from '../mapping.ts';
 import { addTerms, conditionOf, dryRunQuery, entryRequire, terms } from '../payment-fields.ts';
 
 /** Fields of every posting, before and after its own. */
-export const common = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
+export const commonFields = {
+  idempotency_key: optional(idempotencyKey),
+  description: optional(description),
+  reference: optional(reference),
+};
 /** The same, after its own. */
-export const texts = { metadata: optional(metadata), ...terms };
-const line = { account_code: accountCode, amount, side, currency };
-const entry = { ...line, require: entryRequire };
+export const lastFields = { metadata: optional(metadata), ...terms };
+const lineFields = { account_code: accountCode, amount, side, currency };
+const entryFields = { ...lineFields, require: entryRequire };
 
-const single = object({ ...common, ...line, ...texts });
+const singleBody = object({ ...commonFields, ...lineFields, ...lastFields });
 
-const double = object({
-  ...common,
-  entries: Type.Unsafe<Static<ReturnType<typeof object<typeof entry>>>[]>({
+const doubleBody = object({
+  ...commonFields,
+  entries: Type.Unsafe<Static<ReturnType<typeof object<typeof entryFields>>>[]>({
     type: 'array',
     minItems: 2,
     maxItems: 200,
-    items: object(entry),
+    items: object(entryFields),
     description: 'Debits and credits must be equal in each currency. An account may appear more than once.',
   }),
-  ...texts,
+  ...lastFields,
 });
 
-const reversal = object({ idempotency_key: common.idempotency_key, description: common.description });
+const reversalBody = object({ idempotency_key: commonFields.idempotency_key, description: commonFields.description });
 
 /** A transaction as an example. */
 export const exampleTransaction = {
@@ -145,7 +149,7 @@ export function accountErrors(...names: string[]): Exclude<Doc['errorFields'], u
   };
 }
 // For several entries the error names the first that can't be posted.
-const entryFields = {
+const errorFields = {
   ...accountErrors('entries[0].account_code'),
   condition_failed: [{ field: 'entries[0].require.available.gte' }, { field: 'require[0].available.gte' }],
 };
@@ -162,17 +166,17 @@ export function send(
   return (dryRun ? dryRunEnvelope : envelope)(reply, `"transaction":${transactionJson(transaction)}`);
 }
 
-type Body = Pick<Static<typeof single>, keyof typeof common | keyof typeof texts>;
+type Body = Pick<Static<typeof singleBody>, keyof typeof commonFields | keyof typeof lastFields>;
 type Query = Static<typeof dryRunQuery>;
 type Reversal = MessageInitShape<typeof ReverseTransactionRequestSchema>;
 
 /** How long a reversal may take in all. */
 const reversalMs = 5_000;
 
-/** A posting as a message; a literal, because protobuf's `create` costs eight times as much. */
-export function postingOf(request: FastifyRequest, body: Body, entries: Static<typeof double>['entries'], query: Query): Posting {
+/** The message of a posting, with a new transaction id. Written as literals, because protobuf's `create` costs eight times as much. */
+export function toPosting(request: FastifyRequest, body: Body, entries: Static<typeof doubleBody>['entries'], query: Query): Posting {
   const { actor, requestId, traceparent } = auditContext(request);
-  const made: Posting = {
+  const posting: Posting = {
     $typeName: 'ledger.v1.Posting',
     tenantId: request.caller.tenantId,
     transactionId: newId('txn'),
@@ -195,16 +199,35 @@ export function postingOf(request: FastifyRequest, body: Body, entries: Static<t
     require: [],
     dryRun: false,
   };
-  if (body.reference != null) made.reference = body.reference;
-  return addTerms(made, body, query);
+  if (body.reference != null) posting.reference = body.reference;
+  return addTerms(posting, body, query);
 }
 
-/** Both postings and the reversal. */
+/**
+ * Reverses, and repeats the call with the same id while its outcome is unknown. An earlier error would mislead the client: its retry could be
+ * rejected, and the first call could post after that.
+ */
+async function reverse(ledger: Services['ledger'], reversal: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
+  const until = performance.now() + reversalMs;
+  for (let attempt = 0; ; attempt++) {
+    const options = callOptions(request, Math.max(1, Math.round(until - performance.now())));
+    try {
+      return await ledger.reverseTransaction({ ...reversal, retry: attempt > 0 }, options);
+    } catch (error) {
+      const refusal = refusalOf(error);
+      if ((refusal && refusal.reason !== 'unavailable') || options.signal.aborted) throw error;
+      await pause(Math.max(0, Math.min(50 * 2 ** attempt, 500, until - performance.now())));
+      if (performance.now() >= until) throw error;
+    }
+  }
+}
+
+/** `/transactions`, `/transactions/double-entry` and `/transactions/:transaction_id/reverse`. */
 export function postingRoutes(app: App, { ledger, post }: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions',
     {
-      schema: { body: single, querystring: dryRunQuery },
+      schema: { body: singleBody, querystring: dryRunQuery },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -231,15 +254,15 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
     },
     async (request, reply) => {
       const { account_code, amount, side, currency } = request.body;
-      const made = postingOf(request, request.body, [{ account_code, amount, side, currency }], request.query);
-      return send(reply, await post(made, reply.raw), made.dryRun);
+      const posting = toPosting(request, request.body, [{ account_code, amount, side, currency }], request.query);
+      return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );
 
   app.post(
     '/v1/tenants/:slug/transactions/double-entry',
     {
-      schema: { body: double, querystring: dryRunQuery },
+      schema: { body: doubleBody, querystring: dryRunQuery },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -252,20 +275,20 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
           errors: [...postingErrors, 'unbalanced'],
-          errorFields: entryFields,
+          errorFields,
         },
       },
     },
     async (request, reply) => {
-      const made = postingOf(request, request.body, request.body.entries, request.query);
-      return send(reply, await post(made, reply.raw), made.dryRun);
+      const posting = toPosting(request, request.body, request.body.entries, request.query);
+      return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );
 
   app.post(
     '/v1/tenants/:slug/transactions/:transaction_id/reverse',
     {
-      schema: { body: reversal },
+      schema: { body: reversalBody },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -295,13 +318,13 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             false,
           ),
           errors: ['transaction_not_found', 'already_reversed', ...entryErrors],
-          errorFields: entryFields,
+          errorFields,
         },
       },
     },
     async (request, reply) => {
       const { body, caller, params } = request;
-      const given = {
+      const reversal = {
         tenantId: caller.tenantId,
         transactionId: pathId('transaction_id', params),
         reversalId: newId('txn'),
@@ -309,27 +332,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
         description: body.description ?? '',
         ...auditContext(request),
       };
-      const reversed = await reverse(ledger, given, request);
-      return send(reply, reversed);
+      return send(reply, await reverse(ledger, reversal, request));
     },
   );
-}
-
-/**
- * Reverses, and repeats the call while its outcome is unknown and the first one may still post: a client that got the error sooner could be
- * rejected when it retries, and find the reversal posted later. The same id posts once, and the client sees no replay.
- */
-async function reverse(ledger: Services['ledger'], given: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
-  const until = performance.now() + reversalMs;
-  for (let attempt = 0; ; attempt++) {
-    const limits = callOptions(request, Math.max(1, Math.round(until - performance.now())));
-    try {
-      return await ledger.reverseTransaction({ ...given, retry: attempt > 0 }, limits);
-    } catch (error) {
-      const refusal = refusalOf(error);
-      if ((refusal && refusal.reason !== 'unavailable') || limits.signal.aborted) throw error;
-      await pause(Math.max(0, Math.min(50 * 2 ** attempt, 500, until - performance.now())));
-      if (performance.now() >= until) throw error;
-    }
-  }
 }

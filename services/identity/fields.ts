@@ -35,16 +35,16 @@ export function optionalText(field: string, value: string | undefined, max: numb
 
 /** An email address: something at a host, without blanks; in Unicode form NFC, so that two ways to type a letter are one address. */
 export function email(field: string, value: string): string {
-  const given = text(field, value.normalize('NFC'), 254);
-  if (!/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(given)) throw invalid(field, 'email', 'is not an email address', given);
-  return given;
+  const address = text(field, value.normalize('NFC'), 254);
+  if (!/^[^\s@\p{Cc}]+@[^\s@\p{Cc}]+$/u.test(address)) throw invalid(field, 'email', 'is not an email address', address);
+  return address;
 }
 
 /** A new password, of at least 8 characters as they were typed, normalized as {@link password} does; it appears in no message. */
 export function newPassword(field: string, value: string): string {
-  const given = password(field, value);
+  const normalized = password(field, value);
   if (codePoints(value) < 8) throw invalid(field, 'min', 'is shorter than 8 characters');
-  return given;
+  return normalized;
 }
 
 /**
@@ -66,12 +66,12 @@ const embeddedIpv4Ranges = ['::ffff:0:0/96', '64:ff9b::/96'].map((range) => ipad
  * address (one subscriber has at least that), or the text itself where it is no address. A port is cut off: it differs by connection.
  */
 export function clientAddress(value: string): string {
-  const given = withoutPort(optionalText('client_address', value, 255) ?? '').replace(/%.*$/, '');
-  if (isIP(given) !== 6) return given.slice(0, 64);
-  // Normalized by URL first: ipaddr.js takes more dotted addresses for mapped ones than are.
-  const six = ipaddr.IPv6.parse(new URL(`http://[${given}]`).hostname.slice(1, -1));
-  if (embeddedIpv4Ranges.some((range) => six.match(range))) return six.toByteArray().slice(12).join('.');
-  const prefix = six.parts.slice(0, 4).map((part) => part.toString(16));
+  const address = withoutPort(optionalText('client_address', value, 255) ?? '').replace(/%.*$/, '');
+  if (isIP(address) !== 6) return address.slice(0, 64);
+  // Normalized by URL first, because ipaddr.js takes some dotted addresses for mapped ones that are not.
+  const ipv6 = ipaddr.IPv6.parse(new URL(`http://[${address}]`).hostname.slice(1, -1));
+  if (embeddedIpv4Ranges.some((range) => ipv6.match(range))) return ipv6.toByteArray().slice(12).join('.');
+  const prefix = ipv6.parts.slice(0, 4).map((part) => part.toString(16));
   return `${prefix.join(':')}::/64`;
 }
 
@@ -117,7 +117,7 @@ export function afterCursor(scope: CursorScope, cursor: string): string | null {
   return uuid;
 }
 
-/** The UUID of an identifier; throws what `otherwise` returns for a malformed one. */
+/** The UUID of an identifier. For a malformed one it throws what `otherwise` returns. */
 export function uuidOf(prefix: Prefix, id: string, otherwise: () => Refusal): string {
   const uuid = toUuid(prefix, id);
   if (uuid === null) throw otherwise();

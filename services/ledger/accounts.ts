@@ -25,7 +25,7 @@ export function setUpChart(
   context: AuditContext,
 ): Promise<{ accounts: AccountRecord[]; created: boolean }> {
   return inTransaction(pool, [tenant], async (client) => {
-    const { head, nowMs } = await lock(client, tenant, { make: true });
+    const { head, nowMs } = await lock(client, tenant);
     const lines = templates[template];
     const codes = lines.map((line) => line.code);
     const existing = await accountsByCode(client, tenant, codes);
@@ -103,7 +103,7 @@ export function createAccounts(
   context: AuditContext,
 ): Promise<Created> {
   return inTransaction(pool, [tenant], async (client) => {
-    const { head, nowMs } = await lock(client, tenant, { make: true });
+    const { head, nowMs } = await lock(client, tenant);
     const parents = wanted.flatMap(({ parentCode }) => parentCode ?? []);
     const known = await accountsByCode(client, tenant, [...new Set([...wanted.map(({ code }) => code), ...parents])]);
     const above = await ancestorsOf(
@@ -189,7 +189,10 @@ export function updateAccount(
 ): Promise<AccountRecord> {
   const { version, ...change } = update;
   return inTransaction(pool, [tenant], async (client) => {
-    const { head, nowMs } = await lock(client, tenant, { make: false, code });
+    const locked = await lockHead(client, tenant, false);
+    // A tenant without a head has no accounts.
+    if (!locked) throw unknownAccount(code);
+    const { head, nowMs } = locked;
     const account = (await accountsByCode(client, tenant, [code])).get(code);
     if (!account) throw unknownAccount(code);
     if (account.system) throw new Refusal('account_is_system', `account ${code} is a system account, which can't be changed`);
@@ -215,21 +218,15 @@ export function updateAccount(
   });
 }
 
-async function lock(
-  client: Client,
-  tenant: string,
-  how: { make: true } | { make: false; code: string },
-): Promise<{ head: Head; nowMs: number }> {
-  const locked = await lockHead(client, tenant, how.make);
-  // A tenant without a head has no accounts.
-  if (!locked) throw unknownAccount(how.make ? '' : how.code);
-  return locked;
+// Makes a missing head, so there is one.
+async function lock(client: Client, tenant: string): Promise<{ head: Head; nowMs: number }> {
+  return (await lockHead(client, tenant, true)) as { head: Head; nowMs: number };
 }
 
 function write(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
   const tenants = [head.tenant];
-  const opened = { tenants, untilMs: activeUntil(nowMs) };
-  const rows = { tenants, opened, log: events, posted: [], balances: [] };
+  const relayCursors = { tenants, activeUntilMs: activeUntil(nowMs) };
+  const rows = { tenants, relayCursors, log: events, posted: [], balances: [] };
   const newAccounts = created.map((account) => ({ tenant: head.tenant, account }));
   return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows, newAccounts)));
 }

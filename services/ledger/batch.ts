@@ -17,7 +17,7 @@ import * as queries from './writer-queries.ts';
 const minCallMs = 1_000;
 
 /** Refusals that take precedence over what a transaction's id was used for. */
-const beforeIds: Reason[] = ['transaction_not_found', 'idempotency_key_reused'];
+const reasonsBeforeIds: Reason[] = ['transaction_not_found', 'idempotency_key_reused'];
 
 /** A tenant's state, changed by the batch, and its head before. */
 interface OpenedTenant {
@@ -37,18 +37,18 @@ export class Batch {
   /** Used keys, by tenant and key. */
   readonly keys = new Map<string, queries.UsedKey>();
   /** Tenants (UUIDs) whose logs were written to. */
-  written: string[] = [];
+  writtenTenants: string[] = [];
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
   nowMs = 0;
-  /** By that clock, when it is too late to write; no limit where the heads are locked. */
-  private untilMs = Infinity;
+  /** By that clock: a write that arrives later fails. No limit where the heads are locked. */
+  private deadlineMs = Infinity;
   private readonly cursors: ActiveCursors;
-  private activated: string[] = [];
-  private readonly opened = new Map<string, OpenedTenant>();
+  private activatedCursors: string[] = [];
+  private readonly openedTenants = new Map<string, OpenedTenant>();
   private readonly pendingKeys: readonly ReadonlyMap<string, queries.UsedKey>[];
   private readonly originals = new Map<string, queries.Original>();
-  /** By tenant and code: accounts whose balances differ from their entries, and how. Nothing is posted to them. */
-  private readonly inconsistent = new Map<string, string>();
+  /** By tenant and code: accounts whose balances differ from their entries, and in what. Nothing is posted to them. */
+  private readonly inconsistentAccounts = new Map<string, string>();
   private readonly changes = new Changes();
   /** Tenants (UUIDs) of refused items that an earlier call may have been sent with. */
   private readonly refusedAfterSend = new Set<string>();
@@ -63,32 +63,32 @@ export class Batch {
 
   /** Adds a tenant's state; items of tenants without are not decided. */
   addState(state: TenantState): void {
-    this.opened.set(state.head.tenant, { state, from: { ...state.head } });
+    this.openedTenants.set(state.head.tenant, { state, from: { ...state.head } });
   }
 
   get states(): TenantState[] {
-    return [...this.opened.values()].map(({ state }) => state);
+    return [...this.openedTenants.values()].map(({ state }) => state);
   }
 
   /**
    * Tenants (UUIDs) whose heads do not move, of which something was refused that an earlier call may have been sent with. If that call
    * reaches the database late it still finds the head it needs, and would post what was refused.
    */
-  private get ambiguous(): string[] {
-    return [...this.refusedAfterSend].filter((tenant) => !hasMoved(this.opened.get(tenant) as OpenedTenant));
+  private get ambiguousTenants(): string[] {
+    return [...this.refusedAfterSend].filter((tenant) => !hasMoved(this.openedTenants.get(tenant) as OpenedTenant));
   }
 
-  /** Why only the locking path can write what was decided, or null. */
-  get needsLock(): string | null {
+  /** Why only the locking path can write what was decided; null if the optimistic path can. */
+  get lockReason(): string | null {
     if (this.changes.newAccounts.length > 0) return 'accounts are created under the lock';
-    return this.ambiguous.length > 0 ? 'a refused posting may be on its way' : null;
+    return this.ambiguousTenants.length > 0 ? 'a refused posting may be on its way' : null;
   }
 
-  /** Whether nothing has to be read before the rules can decide, used keys aside. */
-  get isComplete(): boolean {
+  /** Whether the rules can decide on cached state. Used keys are then left to the unique index. */
+  get canSkipReads(): boolean {
     return this.items.every(({ posting, uncertain }) => {
       if (posting.reverses || posting.dryRun || posting.retry || uncertain) return false;
-      const accounts = this.opened.get(posting.tenant)?.state.accounts;
+      const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       return accounts !== undefined && this.codesOf(posting).every((code) => accounts.has(code));
     });
   }
@@ -123,7 +123,7 @@ export class Batch {
   private async readAccounts(client: Client): Promise<void> {
     const wanted = new Map<string, [tenant: string, code: string]>();
     for (const { posting } of this.items) {
-      const accounts = this.opened.get(posting.tenant)?.state.accounts;
+      const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       if (!accounts) continue;
       for (const code of this.codesOf(posting)) {
         if (!accounts.has(code)) wanted.set(`${posting.tenant} ${code}`, [posting.tenant, code]);
@@ -132,8 +132,8 @@ export class Batch {
     if (wanted.size === 0) return;
     for (const found of await queries.readAccounts(client, [...wanted.values()])) {
       const { tenant, code, state, differences } = found;
-      if (differences.length === 0) this.opened.get(tenant)?.state.accounts.set(code, state);
-      else this.inconsistent.set(`${tenant} ${code}`, queries.whyInconsistent(found));
+      if (differences.length === 0) this.openedTenants.get(tenant)?.state.accounts.set(code, state);
+      else this.inconsistentAccounts.set(`${tenant} ${code}`, queries.whyInconsistent(found));
     }
   }
 
@@ -148,7 +148,7 @@ export class Batch {
   /** Applies the rules, item by item. */
   decide(): void {
     for (const item of this.items) {
-      if (this.opened.has(item.posting.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
+      if (this.openedTenants.has(item.posting.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
     }
   }
 
@@ -160,11 +160,13 @@ export class Batch {
       // An unknown original takes precedence over a used key; a transaction that was reversed exists.
       const original = posting.reverses ? this.originalOf(posting) : null;
       if (used) return replayOf(item, used);
-      // The caller may have repeated it since and been refused for what then came before it, so posting it now would contradict.
+      // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
       if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
-      if (posting.validUntilMs !== null && this.nowMs >= posting.validUntilMs) throw tooLate(posting.validUntilMs);
+      const { state } = this.openedTenants.get(posting.tenant) as OpenedTenant;
+      // The clock may be an estimate behind that of another replica, whose events this one follows.
+      if (posting.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= posting.validUntilMs)
+        throw tooLate(posting.validUntilMs);
       this.checkConsistency(posting);
-      const { state } = this.opened.get(posting.tenant) as OpenedTenant;
       const transaction = this.changes.post(state, posting, original, this.nowMs);
       if (!posting.dryRun)
         this.keys.set(key, { id: posting.transaction, fingerprint: posting.fingerprint, sequence: transaction.sequence, transaction });
@@ -190,37 +192,37 @@ export class Batch {
 
   // Refused before it is written, because a batch that the database rejects is bisected and delays the whole tenant.
   private checkConsistency(posting: ValidatedPosting): void {
-    if (this.inconsistent.size === 0) return;
+    if (this.inconsistentAccounts.size === 0) return;
     for (const code of this.codesOf(posting)) {
-      const why = this.inconsistent.get(`${posting.tenant} ${code}`);
+      const why = this.inconsistentAccounts.get(`${posting.tenant} ${code}`);
       if (why !== undefined) throw new Refusal('internal', why);
     }
   }
 
   /**
-   * Limits a write without locked heads to the time in which every item's caller waits: a caller that got an unknown outcome may have
-   * repeated its posting and been refused. Call it when the clock has just been set.
+   * Limits an optimistic write to the time for which every caller waits. A caller that stopped waiting may have sent its posting again and
+   * got a refusal. Call it right after the clock is set.
    */
-  expire(): void {
+  setDeadline(): void {
     const left = Math.min(...this.items.map(({ expires }) => expires)) - performance.now();
-    this.untilMs = this.nowMs + Math.max(left, minCallMs);
+    this.deadlineMs = this.nowMs + Math.max(left, minCallMs);
   }
 
   /** Writes what was decided if no head has moved since, as a transaction of its own. Returns the database's clock. */
   write(client: Client): Promise<number> {
     const moved = this.moved();
     const movedHeads = moved.map(({ state, from }) => ({ head: state.head, from }));
-    const unmovedHeads = [...this.opened.values()].filter((each) => !hasMoved(each)).map(({ from }) => from);
-    return write(client, { ...this.rows(moved), untilMs: this.untilMs, unmovedHeads, movedHeads });
+    const unmovedHeads = [...this.openedTenants.values()].filter((each) => !hasMoved(each)).map(({ from }) => from);
+    return write(client, { ...this.rows(moved), deadlineMs: this.deadlineMs, unmovedHeads, movedHeads });
   }
 
   /** Writes what was decided in the caller's transaction, which has locked the heads. */
   writeLocked(client: Client): Promise<unknown>[] {
-    const { ambiguous } = this;
-    for (const tenant of ambiguous) (this.opened.get(tenant) as OpenedTenant).state.head.rebuilt += 1n;
+    const { ambiguousTenants } = this;
+    for (const tenant of ambiguousTenants) (this.openedTenants.get(tenant) as OpenedTenant).state.head.rebuilt += 1n;
     const moved = this.moved();
     return [
-      ...(ambiguous.length > 0 ? [fenceHeads(client, ambiguous)] : []),
+      ...(ambiguousTenants.length > 0 ? [fenceHeads(client, ambiguousTenants)] : []),
       ...writeLocked(
         client,
         moved.map(({ state }) => state.head),
@@ -232,27 +234,33 @@ export class Batch {
 
   /** Tenants whose heads move, ascending. */
   private moved(): OpenedTenant[] {
-    return [...this.opened.values()].filter(hasMoved).sort((a, b) => (a.from.tenant < b.from.tenant ? -1 : 1));
+    return [...this.openedTenants.values()].filter(hasMoved).sort((a, b) => (a.from.tenant < b.from.tenant ? -1 : 1));
   }
 
   private rows(moved: OpenedTenant[]): BatchRows {
-    this.written = moved.map(({ from }) => from.tenant);
-    this.activated = this.written.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
+    this.writtenTenants = moved.map(({ from }) => from.tenant);
+    this.activatedCursors = this.writtenTenants.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
     const { log, posted, balances } = this.changes;
-    return { tenants: this.tenants, opened: { tenants: this.activated, untilMs: activeUntil(this.nowMs) }, log, posted, balances };
+    return {
+      tenants: this.tenants,
+      relayCursors: { tenants: this.activatedCursors, activeUntilMs: activeUntil(this.nowMs) },
+      log,
+      posted,
+      balances,
+    };
   }
 
   /** Call it after the commit. */
-  committed(): void {
-    this.cursors.activated(this.activated, this.nowMs);
+  markCommitted(): void {
+    this.cursors.activated(this.activatedCursors, this.nowMs);
   }
 
   /**
-   * Reads the ids of refused postings: one that was posted under another key is refused for that, or the caller would take it for not
-   * posted. Send it after `write`, so that it sees what the batch has posted.
+   * Looks up the ids of refused postings. If an id was posted under another key, the refusal says so: otherwise its caller would believe
+   * that it was never posted. Send it after `write`, so that it sees what the batch has posted.
    */
   async readIdsOfRefused(client: Client): Promise<void> {
-    const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome && !beforeIds.includes(outcome.refusal.reason));
+    const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome && !reasonsBeforeIds.includes(outcome.refusal.reason));
     if (refused.length === 0) return;
     const keys = await queries.keysOfIds(
       client,
@@ -265,10 +273,10 @@ export class Batch {
     }
   }
 
-  /** After the commit, looks up what the refused postings' keys and ids were used for, and decides them anew where they were used before. */
+  /** After the commit, looks up the keys and ids of refused postings, and decides those anew that an earlier batch has posted. */
   async recheckRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
-    const startOf = (tenant: string) => this.opened.get(tenant)?.from.sequence ?? 0n;
+    const startOf = (tenant: string) => this.openedTenants.get(tenant)?.from.sequence ?? 0n;
     const rows = await queries.usedKeys(
       client,
       refused.map(({ item }) => item.posting),
@@ -276,7 +284,7 @@ export class Batch {
     const before = rows.filter((row) => row.sequence <= startOf(row.tenant_id));
     const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
     await queries.readReplays(client, used);
-    // Only now, because a batch that is begun meanwhile goes by these.
+    // Only after the reads, because a batch that starts meanwhile relies on `keys`.
     for (const [key, row] of used) this.keys.set(key, row);
     for (const settled of refused) {
       if (used.has(keyOf(settled.item.posting))) settled.outcome = this.outcomeOf(settled.item);
@@ -299,7 +307,7 @@ function replayOf(item: Item, used: queries.UsedKey): Outcome {
   if (!transaction) throw new Error(`transaction ${used.id} has no event`);
   if (!used.fingerprint.equals(posting.fingerprint)) throw keyReused(posting, transaction);
   const own = used.id === posting.transaction && (posting.retry || uncertain);
-  // A caller that no longer waits may have sent it to another replica, which posted it.
+  // If the caller no longer waits, it may have sent the posting to another replica, which posted it.
   return { ...resultOf(transaction, !own), found: own && (posting.retry || isAbandoned(item)) };
 }
 

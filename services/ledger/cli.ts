@@ -8,7 +8,7 @@ import { isTransient } from '../platform/postgres-errors.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { changeDeadLetters } from './outbox/dead-letters.ts';
 import { pluralize } from './audit/findings.ts';
-import { parseHeads, printHeads } from './audit/kept-heads.ts';
+import { parseHeads, printHeads } from './audit/stored-heads.ts';
 import { openOperator } from './audit/operator.ts';
 import { rebuild } from './audit/rebuild.ts';
 import { verify } from './audit/verify.ts';

@@ -23,7 +23,7 @@ export class DatabaseClock {
   private previousWindow = unbounded;
 
   /** Adds an answer that has just arrived: its time in milliseconds since the Unix epoch, and when it was requested (`performance.now()`). */
-  observe(ms: number, askedAt: number): void {
+  observe(ms: number, requestedAt: number): void {
     const now = performance.now();
     if (now - this.windowFrom > windowMs) {
       this.previousWindow = now - this.windowFrom > 2 * windowMs ? unbounded : this.window;
@@ -31,7 +31,7 @@ export class DatabaseClock {
       this.windowFrom = now;
     }
     this.observedAt = now;
-    const observed = { min: ms - now, max: ms - askedAt };
+    const observed = { min: ms - now, max: ms - requestedAt };
     this.window = intersect(this.window, observed);
     // Contradicting bounds mean that the clock was set.
     if (widthOf(this.bounds) < 0) [this.window, this.previousWindow] = [observed, unbounded];

@@ -10,7 +10,7 @@ export interface Item {
   expires: number;
   /** An earlier attempt may have been committed. */
   uncertain: boolean;
-  /** Return the posting instead of waiting when another replica holds the tenant's lock. */
+  /** Return the posting instead of waiting if another replica has locked the tenant's log head. */
   failFastOnLock: boolean;
   /** Aborted when the client has disconnected: what is not yet decided is then not posted. */
   signal: AbortSignal | undefined;

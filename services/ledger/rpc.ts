@@ -188,7 +188,11 @@ function withErrors(handlers: Handlers): Handlers {
     return async function* (request, context) {
       noted(request, context);
       try {
-        yield* handler(request, context);
+        for await (const answer of handler(request, context)) {
+          // Connect would complain of a client that has left.
+          context.signal.throwIfAborted();
+          yield answer;
+        }
       } catch (error) {
         throw translate(error);
       }

@@ -38,8 +38,8 @@ export interface MovedHead {
 export interface BatchRows {
   /** UUIDs. */
   tenants: string[];
-  /** Tenants whose relay cursors to activate, ascending, and until when. */
-  opened: { tenants: string[]; untilMs: number };
+  /** Relay cursors to activate: their tenants, ascending, and until when they are active. */
+  relayCursors: { tenants: string[]; activeUntilMs: number };
   log: LogRow[];
   /** In the order of their events in the log. */
   posted: PostedWrite[];
@@ -49,7 +49,7 @@ export interface BatchRows {
 /** A batch that is written on condition that heads are as cached. */
 export interface BatchWrite extends BatchRows {
   /** By the database's clock, milliseconds since the Unix epoch: a call that arrives later fails. */
-  untilMs: number;
+  deadlineMs: number;
   /** Heads on which it depends and which it does not move. */
   unmovedHeads: Head[];
   /** Heads that it moves, ascending by tenant. */
@@ -72,7 +72,7 @@ export function writeLocked(client: Client, heads: Head[], rows: BatchRows, newA
     ...(heads.length > 0 ? [moveHeads(client, heads)] : []),
     // Before the balances, which refer to them by foreign key.
     ...(newAccounts.length > 0 ? [insertAccounts(client, newAccounts)] : []),
-    write(client, { ...rows, untilMs: Infinity, unmovedHeads: [], movedHeads: [] }),
+    write(client, { ...rows, deadlineMs: Infinity, unmovedHeads: [], movedHeads: [] }),
   ];
 }
 
@@ -116,12 +116,12 @@ function batchCall(batch: BatchWrite): QueryConfig {
 }
 
 /** Whether a batch is one posting on existing balances and nothing else. */
-function isSinglePosting({ tenants, unmovedHeads, movedHeads, opened, log, posted, balances }: BatchWrite): boolean {
+function isSinglePosting({ tenants, unmovedHeads, movedHeads, relayCursors, log, posted, balances }: BatchWrite): boolean {
   const single = [tenants, movedHeads, log, posted].every(({ length }) => length === 1);
-  return single && unmovedHeads.length === 0 && opened.tenants.length === 0 && balances.every(({ from }) => from > 0n);
+  return single && unmovedHeads.length === 0 && relayCursors.tenants.length === 0 && balances.every(({ from }) => from > 0n);
 }
 
-function singleCall({ movedHeads, log, posted, balances, untilMs }: BatchWrite): QueryConfig {
+function singleCall({ movedHeads, log, posted, balances, deadlineMs }: BatchWrite): QueryConfig {
   const [{ head, from }, row, { posting, result }] = [movedHeads[0] as MovedHead, log[0] as LogRow, posted[0] as PostedWrite];
   const values = [
     ...[head.tenant, from.sequence, from.hash, from.rebuilt, head.sequence, head.hash, row.createdMs],
@@ -137,12 +137,12 @@ function singleCall({ movedHeads, log, posted, balances, untilMs }: BatchWrite):
     plainArray(balances.map(({ after }) => after.debits)),
     plainArray(balances.map(({ after }) => after.credits)),
     plainArray(balances.map(({ from }) => from)),
-    untilMs,
+    deadlineMs,
   ];
   return { name: 'write_batch_of_one', text: singleText, values };
 }
 
-function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, posted, balances }: BatchWrite): unknown[] {
+function valuesOf({ tenants, deadlineMs, unmovedHeads, movedHeads, relayCursors, log, posted, balances }: BatchWrite): unknown[] {
   const postings: (ValidatedPosting | null)[] = log.map(() => null);
   for (const { row, posting } of posted) postings[row] = posting;
   const heads = movedHeads.map(({ head }) => head);
@@ -151,8 +151,8 @@ function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, pos
     ...oldValuesOf(unmovedHeads),
     ...oldValuesOf(movedHeads.map(({ from }) => from)),
     ...newValuesOf(heads),
-    uuidArray(opened.tenants),
-    opened.untilMs,
+    uuidArray(relayCursors.tenants),
+    relayCursors.activeUntilMs,
     uuidArray(log.map((row) => row.tenant)),
     bigintArray(log.map((row) => row.sequence)),
     uuidArray(log.map((row) => row.eventId)),
@@ -179,7 +179,7 @@ function valuesOf({ tenants, untilMs, unmovedHeads, movedHeads, opened, log, pos
     bigintArray(balances.map(({ from }) => from)),
     bigintArray(balances.map(({ after }) => after.version)),
     doubleArray(balances.map(({ atMs }) => atMs)),
-    untilMs,
+    deadlineMs,
   ];
 }
 

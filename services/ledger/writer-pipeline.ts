@@ -12,7 +12,7 @@ import type { Item } from './queue.ts';
 import { begin } from './writer-queries.ts';
 
 /** Open batches: one being committed, one that waits behind it, one being decided. */
-const maxOpen = 3;
+const maxOpenBatches = 3;
 /** After a repeated key, read keys before deciding for so long: a client that repeats one mostly repeats more. */
 const readKeysMs = 1_000;
 
@@ -25,33 +25,33 @@ export interface PipelineOptions {
   cache: AccountCache;
   cursors: ActiveCursors;
   /** Called when the next batch may be started. */
-  freed: () => void;
+  onFree: () => void;
   /** Called when a batch is committed. */
-  posted: (batch: Batch) => void;
+  onCommitted: (batch: Batch) => void;
   /**
    * Called, once no batch is open, with the items of failed batches in their order; some may have been committed. The pipeline starts
    * nothing new until it resolves.
    */
-  failed: (items: Item[], error: unknown) => Promise<void>;
+  onFailed: (items: Item[], error: unknown) => Promise<void>;
 }
 
 /** Batches on one connection. What fails goes to the locking path. */
 export class WriterPipeline {
   private readonly options: PipelineOptions;
   private client: Client | undefined;
-  /** Connections on which something is being read for it. */
+  /** Connections on which a batch reads at this moment. */
   private readonly readers = new Set<Client>();
   /** State after the newest batch that was sent and is not yet known to be committed. */
-  private readonly sent = new Map<string, TenantState>();
+  private readonly unconfirmedStates = new Map<string, TenantState>();
   /** Keys of batches that were sent and are not yet known to be committed. */
-  private pending: Batch['keys'][] = [];
-  private started = 0;
+  private unconfirmedKeys: Batch['keys'][] = [];
+  private batchesStarted = 0;
   private readonly clock = new DatabaseClock();
-  private repeatedAt = -Infinity;
-  private open = 0;
-  private deciding = false;
+  private keyRepeatedAt = -Infinity;
+  private openBatches = 0;
+  private isDeciding = false;
   private failures: { number: number; items: Item[]; error: unknown; sent: boolean }[] = [];
-  private settling = Promise.withResolvers<void>();
+  private failuresSettled = Promise.withResolvers<void>();
 
   constructor(options: PipelineOptions) {
     this.options = options;
@@ -59,57 +59,57 @@ export class WriterPipeline {
 
   /** Whether a batch may be started now. */
   get isFree(): boolean {
-    return this.open < maxOpen && !this.deciding && this.failures.length === 0;
+    return this.openBatches < maxOpenBatches && !this.isDeciding && this.failures.length === 0;
   }
 
   /** Whether a batch is open. */
   get isBusy(): boolean {
-    return this.open > 0;
+    return this.openBatches > 0;
   }
 
   /** Whether a tenant's state is cached, without which a batch takes the locking path. */
   isCached(tenant: string): boolean {
-    return this.sent.has(tenant) || this.options.cache.has(tenant);
+    return this.unconfirmedStates.has(tenant) || this.options.cache.has(tenant);
   }
 
   /** Runs a batch to its end. Never rejects. Call it when the pipeline is free and all the items' tenants are cached. */
   async start(items: Item[]): Promise<void> {
-    const number = this.started++;
-    this.open++;
-    this.deciding = true;
+    const number = this.batchesStarted++;
+    this.openBatches++;
+    this.isDeciding = true;
     let sent = false;
     try {
-      const batch = new Batch(items, this.options.cursors, this.pending);
+      const batch = new Batch(items, this.options.cursors, this.unconfirmedKeys);
       for (const tenant of batch.tenants) batch.addState(this.stateOf(tenant));
-      if (!this.setTime(batch)) await this.readAhead(batch);
-      batch.expire();
+      if (!this.estimateTime(batch)) await this.readAhead(batch);
+      batch.setDeadline();
       this.client ??= await this.options.pool.connect();
-      // The batch before has failed meanwhile, so the state that this one builds on is void.
+      // An earlier batch has failed meanwhile, so the state that this one builds on is void.
       if (this.failures.length > 0) throw this.failures[0]?.error;
       batch.decide();
-      if (batch.needsLock !== null) throw new NeedsLock(batch.needsLock);
+      if (batch.lockReason !== null) throw new NeedsLock(batch.lockReason);
       const sentAt = performance.now();
       sent = true;
       const answer = batch.write(this.client);
-      for (const state of batch.states) this.sent.set(state.head.tenant, state);
-      this.pending = [...this.pending, batch.keys];
-      this.deciding = false;
-      this.options.freed();
+      for (const state of batch.states) this.unconfirmedStates.set(state.head.tenant, state);
+      this.unconfirmedKeys = [...this.unconfirmedKeys, batch.keys];
+      this.isDeciding = false;
+      this.options.onFree();
       this.clock.observe(await answer, sentAt);
       if (batch.hasRefusals) await this.recheckRefusals(batch);
-      this.committed(batch);
-      this.open--;
-      this.options.posted(batch);
+      this.keepStates(batch);
+      this.openBatches--;
+      this.options.onCommitted(batch);
     } catch (error) {
-      this.deciding = false;
-      this.open--;
-      if ((error as { code?: unknown }).code === '23505') this.repeatedAt = performance.now();
+      this.isDeciding = false;
+      this.openBatches--;
+      if ((error as { code?: unknown }).code === '23505') this.keyRepeatedAt = performance.now();
       this.failures.push({ number, items, error, sent });
-      // What broke this connection mostly broke the readers' too: without this each would be waited for until its own time-out.
+      // What broke this connection has mostly broken the readers' too. Waiting for each one's time-out would take longer.
       if (sent && !isServerError(error)) for (const reader of this.readers) destroyConnection(reader);
-      if (this.open > 0) await this.settling.promise;
+      if (this.openBatches > 0) await this.failuresSettled.promise;
     }
-    if (this.open === 0 && this.failures.length > 0) await this.settleFailures();
+    if (this.openBatches === 0 && this.failures.length > 0) await this.settleFailures();
   }
 
   /** Releases the connection. */
@@ -118,31 +118,33 @@ export class WriterPipeline {
     this.client = undefined;
   }
 
+  /** The tenant's newest state, confirmed or not. The batch that takes it may change it. */
   private stateOf(tenant: string): TenantState {
-    const sent = this.sent.get(tenant);
-    this.sent.delete(tenant);
-    return sent ?? (this.options.cache.take(tenant) as TenantState);
+    const unconfirmed = this.unconfirmedStates.get(tenant);
+    this.unconfirmedStates.delete(tenant);
+    return unconfirmed ?? (this.options.cache.take(tenant) as TenantState);
   }
 
-  /** Sets the batch's time and returns true if nothing has to be read first: used keys are then left to the unique index. */
-  private setTime(batch: Batch): boolean {
+  /** Sets the batch's time from the estimated clock. False if the batch must read first: accounts, keys or the time. */
+  private estimateTime(batch: Batch): boolean {
     const nowMs = this.clock.now();
-    if (nowMs === null || !batch.isComplete || performance.now() - this.repeatedAt <= readKeysMs) return false;
+    if (nowMs === null || !batch.canSkipReads || performance.now() - this.keyRepeatedAt <= readKeysMs) return false;
     batch.nowMs = nowMs;
     return true;
   }
 
+  /** Reads what the batch needs in a transaction of its own, while the batch before commits. */
   private async readAhead(batch: Batch): Promise<void> {
-    const askedAt = performance.now();
-    await this.reading(async (reader) => {
+    const requestedAt = performance.now();
+    await this.readInTransaction(async (reader) => {
       await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), batch.read(reader), batch.readMissing(reader)]));
       await batch.readMissing(reader);
     });
-    this.clock.observe(batch.nowMs, askedAt);
+    this.clock.observe(batch.nowMs, requestedAt);
   }
 
   /** Reads in a transaction that `read` begins. */
-  private async reading(read: (reader: Client) => Promise<void>): Promise<void> {
+  private async readInTransaction(read: (reader: Client) => Promise<void>): Promise<void> {
     const reader = await this.options.pool.connect();
     this.readers.add(reader);
     try {
@@ -153,17 +155,17 @@ export class WriterPipeline {
     } finally {
       this.readers.delete(reader);
     }
-    // Nothing was written, so nothing waits for the end of this.
+    // Nothing was written, so nobody has to wait for this commit.
     reader.query('commit').then(
       () => reader.release(),
       () => reader.release(true),
     );
   }
 
-  /** A failure leaves the outcome open. */
+  /** Checks refusals against keys and ids that earlier batches used. The batch is committed: if this fails, its outcome counts as unknown. */
   private async recheckRefusals(batch: Batch): Promise<void> {
     try {
-      await this.reading(async (reader) => {
+      await this.readInTransaction(async (reader) => {
         await allSettledOrThrow(sendTogether(reader, () => [...begin(reader, batch.tenants), batch.recheckRefused(reader)]));
       });
     } catch (error) {
@@ -171,17 +173,19 @@ export class WriterPipeline {
     }
   }
 
-  private committed(batch: Batch): void {
+  /** Puts the states after a committed batch into the cache. */
+  private keepStates(batch: Batch): void {
     for (const state of batch.states) {
-      // Unless the next batch has taken it.
-      if (this.sent.get(state.head.tenant) !== state) continue;
-      this.sent.delete(state.head.tenant);
+      // The next batch has taken this state, and keeps it when it commits.
+      if (this.unconfirmedStates.get(state.head.tenant) !== state) continue;
+      this.unconfirmedStates.delete(state.head.tenant);
       this.options.cache.put(state.head.tenant, state);
     }
-    this.pending = this.pending.filter((keys) => keys !== batch.keys);
+    this.unconfirmedKeys = this.unconfirmedKeys.filter((keys) => keys !== batch.keys);
   }
 
-  private async answers(): Promise<boolean> {
+  /** Whether the writing connection still works. */
+  private async connectionAnswers(): Promise<boolean> {
     if (!this.client) return false;
     return this.client.query('select').then(
       () => true,
@@ -189,28 +193,29 @@ export class WriterPipeline {
     );
   }
 
+  /** Once no batch is open: marks items of unknown outcome, drops a broken connection, and hands all items to `onFailed`. */
   private async settleFailures(): Promise<void> {
     const failures = this.failures.toSorted((a, b) => a.number - b.number);
     // A refused statement rolls back and the connection still answers; anything else leaves open what was sent.
     // A silent connection is not queried again: that would only wait for another time-out.
-    const isLost = failures.some(({ error }) => isServerError(error)) && !(await this.answers());
-    const open = failures.filter(({ sent, error }) => sent && (isLost || !isServerError(error)));
-    for (const item of open.flatMap(({ items }) => items)) item.uncertain = true;
-    if (open.length > 0 || isLost || failures.some(({ error }) => isStaleConnection(error))) {
+    const isLost = failures.some(({ error }) => isServerError(error)) && !(await this.connectionAnswers());
+    const unknown = failures.filter(({ sent, error }) => sent && (isLost || !isServerError(error)));
+    for (const item of unknown.flatMap(({ items }) => items)) item.uncertain = true;
+    if (unknown.length > 0 || isLost || failures.some(({ error }) => isStaleConnection(error))) {
       this.client?.release(true);
       this.client = undefined;
     }
-    this.sent.clear();
-    this.pending = [];
+    this.unconfirmedStates.clear();
+    this.unconfirmedKeys = [];
     try {
-      await this.options.failed(
+      await this.options.onFailed(
         failures.flatMap(({ items }) => items),
         failures[0]?.error,
       );
     } finally {
       this.failures = [];
-      this.settling.resolve();
-      this.settling = Promise.withResolvers<void>();
+      this.failuresSettled.resolve();
+      this.failuresSettled = Promise.withResolvers<void>();
     }
   }
 }

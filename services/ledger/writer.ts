@@ -37,12 +37,12 @@ export interface PostOptions {
   signal?: AbortSignal;
   /** Milliseconds; the posting's own time-out counts too. */
   timeoutMs?: number | undefined;
-  /** Return the posting instead of waiting when another replica holds the tenant's lock. */
+  /** Return the posting instead of waiting if another replica has locked the tenant's log head. */
   failFastOnLock?: boolean;
 }
 
-// Items that a second batch needs while one is being committed: two half-empty batches cost more than one.
-const aheadItems = 16;
+/** Items that must wait before a second batch is started while one commits: two half-empty batches cost more than one. */
+const minItemsAhead = 16;
 /** Pause after the database was unreachable, milliseconds. */
 const pauseMs = 100;
 /** How long after its caller has stopped waiting an item with an unknown outcome is still resolved, milliseconds. */
@@ -60,7 +60,7 @@ export class Writer {
   /** Batches on the locking path: of uncached tenants, and of one tenant that waits for its lock. */
   private uncachedBatches = 0;
   private waitingBatches = 0;
-  private isWoken = false;
+  private isWakeScheduled = false;
   private isClosing = false;
   /** No batch is begun before then, `performance.now()`. */
   private pausedUntil = -Infinity;
@@ -75,9 +75,9 @@ export class Writer {
       pool,
       cache: this.cache,
       cursors: this.cursors,
-      freed: () => this.wake(),
-      posted: (batch: Batch) => this.settle(batch),
-      failed: (items: Item[], error: unknown) => this.runAgain(items, error),
+      onFree: () => this.wake(),
+      onCommitted: (batch: Batch) => this.settle(batch),
+      onFailed: (items: Item[], error: unknown) => this.retryWithLocks(items, error),
     };
     this.pipelines = Array.from({ length: options.pipelines }, () => new WriterPipeline(pipeline));
     this.metrics = openWriterMetrics(options.metrics, () => this.queues.size);
@@ -116,7 +116,7 @@ export class Writer {
   async close(): Promise<void> {
     this.isClosing = true;
     this.wake();
-    while (this.running.size > 0 || this.isWoken) {
+    while (this.running.size > 0 || this.isWakeScheduled) {
       await Promise.all(this.running);
       await new Promise((done) => setImmediate(done));
     }
@@ -126,11 +126,11 @@ export class Writer {
 
   // After the current turn of the event loop, so that all items of one message are in the queue.
   private wake(): void {
-    if (this.isWoken) return;
-    this.isWoken = true;
+    if (this.isWakeScheduled) return;
+    this.isWakeScheduled = true;
     const pause = this.pausedUntil - performance.now();
     const start = () => {
-      this.isWoken = false;
+      this.isWakeScheduled = false;
       this.startBatches();
     };
     if (pause > 0) setTimeout(start, pause);
@@ -142,7 +142,7 @@ export class Writer {
     for (const [number, pipeline] of this.pipelines.entries()) {
       while (pipeline.isFree) {
         const isCached = (tenant: string) => pipeline.isCached(tenant);
-        const items = this.queues.takeMixed(number, pipelines, pipeline.isBusy ? aheadItems : 1, isCached);
+        const items = this.queues.takeMixed(number, pipelines, pipeline.isBusy ? minItemsAhead : 1, isCached);
         if (!items) break;
         this.track(items, pipeline.start(items));
       }
@@ -181,8 +181,8 @@ export class Writer {
 
   private settle(batch: Batch): void {
     this.metrics.batchItems.observe(batch.items.length);
-    batch.committed();
-    if (this.options.committed) for (const tenant of batch.written) this.options.committed(tenant);
+    batch.markCommitted();
+    if (this.options.committed) for (const tenant of batch.writtenTenants) this.options.committed(tenant);
     for (const { item, outcome } of batch.settled) {
       if ('refusal' in outcome && outcome.refusal.reason === 'internal') this.settleFault(item, outcome.refusal);
       else item.settle(outcome);
@@ -200,7 +200,7 @@ export class Writer {
   }
 
   // Mostly another replica has written to one of the tenants, or a key was repeated. The locking path finds out.
-  private async runAgain(items: Item[], error: unknown): Promise<void> {
+  private async retryWithLocks(items: Item[], error: unknown): Promise<void> {
     if (!(error instanceof NeedsLock)) {
       const isExpected = ['40001', '55P03', '23505'].includes(this.countFailure(error));
       this.options.logger[isExpected ? 'debug' : 'warn']({ err: error, items: items.length }, 'an optimistic batch failed');
@@ -228,9 +228,9 @@ export class Writer {
       this.metrics.lockingSeconds.observe((performance.now() - started) / 1000);
       // No other replica wrote, so the tenant's next batch may contain other tenants again.
       if (wait) for (const tenant of current) this.queues.setLockedElsewhere(tenant, false);
-      const left = this.isolateTenants(lockedElsewhere);
+      const unsettled = this.isolateTenants(lockedElsewhere);
       this.settle(batch);
-      return left;
+      return unsettled;
     } catch (error) {
       return this.handleFailure(items, wait, error);
     }

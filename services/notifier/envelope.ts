@@ -1,9 +1,9 @@
-// Events as receivers read them: the envelope as JSON text, made once and sent as it is on every attempt. Metadata is spliced in as the
-// text that it is: reading and printing it again would lose what a double can't hold.
+// The JSON body of a webhook delivery, made once per event and sent unchanged on every attempt.
+// Metadata is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
 import type { AccountRecord, Event, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toDecimal, toMinor } from '../platform/money.ts';
 
-/** What an envelope says about itself. */
+/** The fields of an envelope except its `data`. */
 export interface Envelope {
   /** TypeID of the event. */
   id: string;
@@ -14,16 +14,16 @@ export interface Envelope {
   livemode: boolean;
 }
 
-/** The envelope of an event of the log. Throws where the event does not hold what its type promises. */
+/** The body for an event of the log. Throws if the event's data does not match its type. */
 export function eventBody(event: Event): string {
   const { id, type, createdMs, tenantId } = event;
   return envelope({ id, type, createdMs, tenantId, livemode: true }, eventData(event));
 }
 
-/** The envelope of a test. */
-export function testBody(about: Omit<Envelope, 'livemode'>): string {
-  const data = JSON.stringify({ message: `This is a test of ${about.type}: nothing has happened.` });
-  return envelope({ ...about, livemode: false }, data);
+/** The body of a test delivery: `livemode` is false, and `data` is only a message. */
+export function testBody(head: Omit<Envelope, 'livemode'>): string {
+  const data = JSON.stringify({ message: `This is a test of ${head.type}: nothing has happened.` });
+  return envelope({ ...head, livemode: false }, data);
 }
 
 function envelope({ id, type, createdMs, tenantId, livemode }: Envelope, data: string): string {
@@ -34,7 +34,8 @@ function envelope({ id, type, createdMs, tenantId, livemode }: Envelope, data: s
 function eventData({ data, type, sequence }: Event): string {
   switch (data.case) {
     case 'transactionPosted':
-      if (type === 'transaction.posted') return object(posted(data.value), data.value.metadata, { sequence: whole(sequence) });
+      if (type === 'transaction.posted')
+        return objectWithMetadata(transactionData(data.value), data.value.metadata, { sequence: safeNumber(sequence) });
       break;
     case 'balanceUpdated':
       if (type === 'balance.updated' && data.value.balance) {
@@ -48,21 +49,24 @@ function eventData({ data, type, sequence }: Event): string {
           debits,
           credits,
           available,
-          version: whole(version),
+          version: safeNumber(version),
           transaction_id: data.value.transactionId,
-          sequence: whole(sequence),
+          sequence: safeNumber(sequence),
         });
       }
       break;
     case 'accountCreated':
       if (type === 'account.created' && data.value.account) {
-        return object(account(data.value.account), data.value.account.metadata, { sequence: whole(sequence) });
+        return objectWithMetadata(accountData(data.value.account), data.value.account.metadata, { sequence: safeNumber(sequence) });
       }
       break;
     case 'accountUpdated':
       if (type === 'account.updated' && data.value.account) {
         const { changes } = data.value;
-        return object(account(data.value.account), data.value.account.metadata, { changes, sequence: whole(sequence) });
+        return objectWithMetadata(accountData(data.value.account), data.value.account.metadata, {
+          changes,
+          sequence: safeNumber(sequence),
+        });
       }
       break;
     default:
@@ -70,15 +74,16 @@ function eventData({ data, type, sequence }: Event): string {
   throw new Error(`an event of type ${JSON.stringify(type)} that holds ${data.case ?? 'nothing'}`);
 }
 
-function object(before: object, metadata: string, after: object): string {
+/** A JSON object with the metadata between the fields of `before` and `after`. */
+function objectWithMetadata(before: object, metadata: string, after: object): string {
   const text = metadata === '' ? '{}' : metadata;
-  // Spliced in unread, anything else would make the whole body no JSON.
-  const read: unknown = JSON.parse(text);
-  if (typeof read !== 'object' || read === null || Array.isArray(read)) throw new Error('metadata that is not an object');
+  // Inserted without this check, anything but an object would make the whole body invalid JSON.
+  const parsed: unknown = JSON.parse(text);
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new Error('metadata that is not an object');
   return `${JSON.stringify(before).slice(0, -1)},"metadata":${text},${JSON.stringify(after).slice(1)}`;
 }
 
-function posted(event: TransactionPosted): object {
+function transactionData(event: TransactionPosted): object {
   const { transactionId, kind, idempotencyKey, description, reference = null, entries, reverses = null } = event;
   const [first] = entries;
   const currency = first && entries.every((entry) => entry.currency === first.currency) ? first.currency : null;
@@ -102,7 +107,7 @@ function posted(event: TransactionPosted): object {
   };
 }
 
-function account(record: AccountRecord): object {
+function accountData(record: AccountRecord): object {
   return {
     id: record.id,
     account_code: record.accountCode,
@@ -116,17 +121,17 @@ function account(record: AccountRecord): object {
     allow_negative: record.allowNegative,
     status: record.status,
     system: record.system,
-    version: whole(record.version),
-    created_at: iso(record.createdMs),
-    updated_at: iso(record.updatedMs),
+    version: safeNumber(record.version),
+    created_at: isoTime(record.createdMs),
+    updated_at: isoTime(record.updatedMs),
   };
 }
 
-function whole(value: bigint): number {
+function safeNumber(value: bigint): number {
   if (value > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error(`${value} is more than JSON's readers can hold`);
   return Number(value);
 }
 
-function iso(ms: bigint): string {
+function isoTime(ms: bigint): string {
   return new Date(Number(ms)).toISOString();
 }

@@ -261,6 +261,8 @@ async function* listen<Output extends DescMessage>(
     metadata,
     { deadline: Date.now() + timeoutMs },
   );
+  // It may still report that it was canceled when nobody reads it any more.
+  call.on('error', () => undefined);
   const cancel = () => call.cancel();
   signal?.addEventListener('abort', cancel);
   try {

@@ -4,7 +4,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid } from '../../platform/ids.ts';
 import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, type Difference } from './findings.ts';
-import { HeadComparison, type KeptHeads } from './kept-heads.ts';
+import { HeadComparison, type StoredHeads } from './stored-heads.ts';
 import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
 import { projections, type Projection } from './projections.ts';
@@ -24,7 +24,7 @@ export interface Verified extends Omit<Audited, 'repaired'> {
  */
 export async function verify(
   client: pg.Client,
-  { only, heads = new Map() }: { only?: string | undefined; heads?: KeptHeads | undefined },
+  { only, heads = new Map() }: { only?: string | undefined; heads?: StoredHeads | undefined },
   report: (line: string) => void,
 ): Promise<Verified> {
   const tables = await projections(client);

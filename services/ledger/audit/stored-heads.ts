@@ -6,7 +6,7 @@ import type { Findings } from './findings.ts';
 import { auditTenants, snapshot } from './operator.ts';
 
 /** Kept hashes (hex), by tenant (UUID) and sequence. */
-export type KeptHeads = Map<string, Map<bigint, string>>;
+export type StoredHeads = Map<string, Map<bigint, string>>;
 
 /** Prints `<tenant's id> <sequence> <hash>` of the last event of each tenant's log, or of one tenant's (UUID). Returns how many can't be read. */
 export async function printHeads(
@@ -30,8 +30,8 @@ export async function printHeads(
  * Parses lines of {@link printHeads} of any times. Skips empty lines and npm's own, which begin with `>`. Throws for any other line, for two
  * that contradict, and if there is none.
  */
-export function parseHeads(text: string): KeptHeads {
-  const kept: KeptHeads = new Map();
+export function parseHeads(text: string): StoredHeads {
+  const kept: StoredHeads = new Map();
   for (const [index, line] of text.split(/\r?\n/).entries()) {
     if (line.trim() === '' || line.startsWith('> ')) continue;
     const [, id = '', digits = '', hash = ''] = /^(tenant_\S+) ([1-9][0-9]{0,18}) ([0-9a-f]{64})$/.exec(line.trim()) ?? [];
