@@ -80,6 +80,7 @@ describe('the OpenAPI document', () => {
         'GET /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions/double-entry',
+        'POST /v1/tenants/{slug}/transactions/exchange',
         'GET /v1/tenants/{slug}/transactions/{transaction_id}',
         'POST /v1/tenants/{slug}/transactions/{transaction_id}/reverse',
         'GET /v1/tenants/{slug}/events',

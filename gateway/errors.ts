@@ -41,6 +41,8 @@ const table = {
   account_is_group: [422, 'the account is a group', 'account_code'],
   currency_not_allowed: [422, 'the account does not hold this currency', 'currency'],
   balance_overflow: [422, 'the balance would grow beyond what can be kept', 'entries'],
+  condition_failed: [422, 'a condition of the request does not hold', 'require[0].available.gte'],
+  too_late: [422, 'the request was valid until an earlier time', 'valid_until'],
   too_large: [422, 'the answer would be too large', 'depth'],
   idempotency_key_reused: [422, 'the idempotency key was used for another request', 'idempotency_key'],
   rate_limited: [429, 'too many requests, try again later'],

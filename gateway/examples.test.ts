@@ -18,13 +18,13 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
     const given = parameters.filter((each) => each.in === place && each.name !== 'cursor');
     return Object.fromEntries(given.map(({ name, example, examples }) => [name, String(example ?? examples?.[body]?.value)]));
   };
-  const query = new URLSearchParams(shown('query')).toString();
   const examples = shown('path');
   const path = operation.path.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => known[name] ?? examples[name] ?? '');
   const bodies = Object.entries<{ value?: unknown }>(requestBody?.content['application/json'].examples ?? { example: {} });
   const statuses: number[] = [];
   let data: any;
   for (const [name, { value }] of bodies) {
+    const query = new URLSearchParams(shown('query', name)).toString();
     const answer = await cluster.rest(operation.method, query === '' ? path : `${path}?${query}`, {
       ...(value !== undefined && { body: value }),
       ...(operation.security !== '' && { key: known[operation.security] ?? '' }),
@@ -63,7 +63,7 @@ test('the examples of the document are accepted as they stand, from registration
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
   known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
   await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'createAccounts', 'listAccounts', 'getHierarchy');
-  known['transaction_id'] = (await all('postSingle', 'postDouble')).transaction.transaction_id;
+  known['transaction_id'] = (await all('postSingle', 'postExchange', 'postDouble')).transaction.transaction_id;
   await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
   // Where nobody listens, and not the address that is shown.

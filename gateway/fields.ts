@@ -1,6 +1,6 @@
 // The fields of requests with their bounds. Lengths are in code points.
 import { Type, type TObject, type TProperties, type TSchemaOptions, type TUnsafe } from 'typebox';
-import { amountPattern, currencies } from '../services/platform/money.ts';
+import { currencies } from '../services/platform/money.ts';
 import { printable, printableTrimmed } from '../services/platform/printable.ts';
 
 /** Business types of tenants. */
@@ -42,7 +42,7 @@ export const formats = {
 export function tagOfPattern(schema: Record<string, unknown>, value: unknown): string {
   if (schema['format'] !== undefined) return schema['format'] === 'email' ? 'email' : 'datetime';
   // One pattern covers both: a decimal, and greater than zero.
-  if (schema['x-tag'] === 'decimal') return amountPattern.test(String(value)) ? 'gt' : 'decimal';
+  if (schema['x-tag'] === 'decimal') return /^0+(\.0+)?$/.test(String(value)) ? 'gt' : 'decimal';
   return String(schema['x-tag']);
 }
 
@@ -125,6 +125,9 @@ export const metadata = Type.Unsafe<Record<string, unknown>>({
 });
 export const email = text(254, { format: 'email', example: 'ada@example.com' });
 export const flag = Type.Unsafe<boolean>({ type: 'boolean' });
+
+/** A time with its offset, RFC 3339. */
+export const time = Type.Unsafe<string>({ type: 'string', format: 'date-time', example: '2030-01-31T12:00:00Z' });
 
 /** A whole number. */
 export function whole(minimum: number, maximum: number, options: Options): TUnsafe<number> {

@@ -2,7 +2,7 @@
 // Records with metadata are written as text: parsing stored metadata would cost the hot path, and numbers their digits.
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
-import type { AccountRecord, Event, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, Event, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
@@ -15,6 +15,12 @@ export const json = 'application/json; charset=utf-8';
 export function envelope(reply: FastifyReply, fields: string): string {
   reply.header('content-type', json);
   return `{"success":true,"data":{${fields}}}`;
+}
+
+/** The envelope of a request that was tried only. */
+export function dryRunEnvelope(reply: FastifyReply, fields: string): string {
+  reply.header('content-type', json);
+  return `{"success":true,"dry_run":true,"data":{${fields}}}`;
 }
 
 /** The members of a page: items, each as JSON, under a name, and `pagination`. */
@@ -150,22 +156,43 @@ export async function* treeJson(parts: AsyncIterable<{ nodes: AccountNode[] }>, 
 const quote = JSON.stringify as (text: string) => string;
 const orNull = (text: string | undefined): string => (text === undefined ? 'null' : `"${text}"`);
 
+function originJson(origin: Origin | undefined): string {
+  return origin ? JSON.stringify(originRecord(origin)) : 'null';
+}
+
+function originRecord({ exchange }: Origin): object {
+  if (!exchange?.rate) throw new Error('an origin without what it came from');
+  const { rate, referenceRate = null, rounding, convertedDebit, convertedCredit, spread, residue } = exchange;
+  return {
+    exchange: {
+      rate: { base: rate.base, quote: rate.quote, value: rate.value },
+      reference_rate: referenceRate,
+      rounding,
+      converted_debit: convertedDebit,
+      converted_credit: convertedCredit,
+      spread,
+      residue,
+    },
+  };
+}
+
 /** `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. */
 export function transactionJson(transaction: Transaction): string {
-  const { transactionId, idempotencyKey, description, reference, metadata } = transaction;
+  const { transactionId, idempotencyKey, description, reference, metadata, sequence } = transaction;
   const time = timeOf(transaction.createdMs);
   let entries = '';
   for (const { accountId, accountCode, amount, side, currency, balanceAfter, counter } of transaction.entries) {
     if (entries !== '') entries += ',';
     entries += `{"account_id":"${accountId}","account_code":"${accountCode}","amount":"${amount}","side":"${side}","currency":"${currency}","balance_after":"${balanceAfter}","counter":${counter}}`;
   }
-  const key = idempotencyKey === transactionId ? `"${transactionId}"` : quote(idempotencyKey);
+  const ownId = transactionId === '' ? 'null' : `"${transactionId}"`;
+  const key = idempotencyKey === transactionId ? ownId : quote(idempotencyKey);
   return (
-    `{"transaction_id":"${transactionId}","kind":"${transaction.kind}","status":"${transaction.status}","idempotency_key":${key},` +
+    `{"transaction_id":${ownId},"kind":"${transaction.kind}","status":"${transaction.status}","idempotency_key":${key},` +
     `"description":${description === '' ? '""' : quote(description)},"reference":${reference === undefined ? 'null' : quote(reference)},` +
     `"currency":${orNull(transaction.currency)},"amount":${orNull(transaction.amount)},"entries":[${entries}],` +
-    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${time}","created_at":"${time}","sequence":${transaction.sequence},` +
-    `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)}}`
+    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${time}","created_at":"${time}","sequence":${sequence === 0n ? 'null' : sequence},` +
+    `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)},"origin":${originJson(transaction.origin)}}`
   );
 }
 
@@ -236,6 +263,7 @@ function postedFields(posted: TransactionPosted): string {
       counter,
     })),
     reverses,
+    origin: posted.origin ? originRecord(posted.origin) : null,
   };
   return openWith(fields, posted.metadata);
 }

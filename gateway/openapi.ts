@@ -18,6 +18,8 @@ export interface Answer {
   headers?: HeaderName[];
   /** Media type of an answer without the envelope. */
   unwrappedType?: string;
+  /** Answers a dry run too. */
+  tries?: boolean;
   /** Schema name, where several operations answer it: client generators would name it after the first one. */
   name?: string;
 }
@@ -116,6 +118,8 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   account_is_group: { field: 'account_code', tag: 'account_is_group', value: 'ASSETS' },
   account_is_system: { field: 'account_code', tag: 'account_is_system', value: 'SUSPENSE-USD' },
   currency_not_allowed: { field: 'account_code', tag: 'currency_not_allowed', value: 'CUSTOMER-WALLETS-NGN' },
+  condition_failed: { field: 'require[0].available.gte', tag: 'condition_failed', value: '0.00' },
+  too_late: { field: 'valid_until', tag: 'too_late', value: '2030-01-31T12:00:00Z' },
   unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD', debits: '100.00', credits: '99.99', difference: '0.01' },
   balance_overflow: { field: 'account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
   too_large: { field: 'depth', tag: 'too_large', value: 32 },
@@ -180,11 +184,13 @@ function errorAnswers(route: DocumentedRoute): Record<number, object> {
 }
 
 /** The whole body. */
-function bodyOf({ schema, message, unwrappedType }: Answer): object {
+function bodyOf({ schema, message, unwrappedType, tries = false }: Answer): object {
   if (unwrappedType !== undefined) return published(schema);
   // No `const: true`: the most used Python generator turns it into a string.
   const success = { type: 'boolean', description: 'true' };
-  return published(record({ success, data: schema, ...(message !== undefined && { message: { type: 'string' } }) }));
+  const envelope = record({ success, data: schema, ...(message !== undefined && { message: { type: 'string' } }) });
+  if (tries) Object.assign(envelope['properties'] as object, { dry_run: { type: 'boolean', description: 'Only for a dry run: true.' } });
+  return published(envelope);
 }
 
 /** The named schemas of a route's answers. */
@@ -222,7 +228,7 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
   };
 }
 
-const ownWords = ['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-empty', 'x-published'];
+const ownWords = ['x-tag', 'x-secret', 'x-metadata', 'x-future', 'x-empty', 'x-published', 'x-digits'];
 
 function isOpen(schema: { type?: unknown }): boolean {
   return [schema.type].flat().includes('object') && !('properties' in schema) && !('additionalProperties' in schema);

@@ -1,6 +1,7 @@
 // Schemas of the records in answers, for the OpenAPI document.
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
+import { roundings } from './payment-fields.ts';
 import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, onExisting, sides, webhookEvents } from './fields.ts';
 import { errorCodes } from './errors.ts';
 
@@ -77,7 +78,7 @@ const errorClasses = [
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
-const transactionKinds = ['single', 'double', 'reversal'];
+const transactionKinds = ['single', 'double', 'reversal', 'exchange'];
 
 /** Named enums. Without a name, client generators make a different type of every use. */
 export const words: Record<string, readonly string[]> = {
@@ -88,6 +89,7 @@ export const words: Record<string, readonly string[]> = {
   Currency: currencies,
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
+  Rounding: roundings,
   Scope: scopes,
   Side: sides,
   TransactionKind: transactionKinds,
@@ -112,6 +114,25 @@ const delivery = {
 const ended = {
   delivered_at: { ...time, description: 'Only if it was delivered.' },
   failed_at: { ...time, description: 'Only if it has failed.' },
+};
+
+const transaction = {
+  transaction_id: id('txn'),
+  kind: word(transactionKinds),
+  status: word(['posted']),
+  idempotency_key: string,
+  description: string,
+  reference: maybe(string),
+  currency: { ...maybeWord(currencies), description: 'null: several currencies.' },
+  amount: { ...maybe(money), description: 'Sum of the debits; null if there are several currencies.' },
+  entries: list(ref('Entry')),
+  metadata,
+  effective_at: { ...time, description: 'Equals `created_at`.' },
+  created_at: time,
+  sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
+  reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
+  reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
+  origin: { anyOf: [ref('Origin'), { type: 'null' }], description: 'What the transaction came from besides its entries; null: nothing.' },
 };
 
 /** `data.pagination` of a list. */
@@ -193,22 +214,20 @@ export const schemas: Record<string, Schema> = {
     credits: money,
     balance: { ...money, description: 'Signed, in the node’s normal direction.' },
   }),
-  Transaction: record({
-    transaction_id: id('txn'),
-    kind: word(transactionKinds),
-    status: word(['posted']),
-    idempotency_key: string,
-    description: string,
-    reference: maybe(string),
-    currency: { ...maybeWord(currencies), description: 'null: several currencies.' },
-    amount: { ...maybe(money), description: 'Sum of the debits; null if there are several currencies.' },
-    entries: list(ref('Entry')),
-    metadata,
-    effective_at: { ...time, description: 'Equals `created_at`.' },
-    created_at: time,
-    sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
-    reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
-    reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
+  Transaction: record(transaction),
+  TriedTransaction: {
+    ...record({ ...transaction, transaction_id: maybe(id('txn')), idempotency_key: maybe(string), sequence: maybe(long) }),
+    description: 'What a dry run would have posted; it has no `transaction_id` and no `sequence`.',
+  },
+  Origin: record({ exchange: ref('ExchangeOrigin') }),
+  ExchangeOrigin: record({
+    rate: record({ base: word(currencies), quote: word(currencies), value: { ...string, description: '1 base = value quote.' } }),
+    reference_rate: maybe(string),
+    rounding: word(roundings),
+    converted_debit: { ...money, description: 'What was converted, without fees, in the debit currency.' },
+    converted_credit: { ...money, description: 'The same in the credit currency.' },
+    spread: { ...money, description: 'Earned beyond the reference rate, in the credit currency; negative for a loss.' },
+    residue: { ...string, description: 'What rounding dropped of the computed amount, with 12 fraction digits.' },
   }),
   Entry: record({
     account_id: id('acc'),

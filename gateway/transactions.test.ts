@@ -45,6 +45,7 @@ test('a double posting answers every field', async () => {
     sequence: expect.any(Number),
     reverses: null,
     reversed_by: null,
+    origin: null,
   });
   expect((await customer.get(`transactions/${answer.data.transaction.transaction_id}`)).transaction).toEqual(answer.data.transaction);
 });

@@ -92,6 +92,8 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
   }
   if (tag === 'oneof') return `must be one of ${(schema['enum'] as (string | null)[]).filter((word) => word !== null).join(', ')}`;
   if (tag === 'min' || tag === 'max') return bound(tag, schema);
+  if (tag === 'decimal' && schema['x-digits'] !== undefined)
+    return 'must be a decimal string with at most 12 digits before and 12 after the point';
   if (tag === 'datetime' && schema['format'] === 'date-time') return 'must be a time like 2030-01-31T12:00:00Z';
   if (tag === 'datetime') return 'must be a date like 2030-01-31';
   if (tag === 'printable' && schema['x-secret'] === true) return 'must consist of printable characters';

@@ -23,7 +23,7 @@ function newAjv(thorough: boolean): Ajv {
     allowUnionTypes: true,
     formats,
   });
-  ajv.addVocabulary(['x-tag', 'x-secret', 'x-empty', 'x-published', 'example']);
+  ajv.addVocabulary(['x-tag', 'x-secret', 'x-empty', 'x-published', 'x-digits', 'example']);
   ajv.addKeyword({ keyword: 'x-immutable', validate: (_: unknown, data: unknown) => data === null, errors: false });
   ajv.addKeyword({
     keyword: 'x-future',
@@ -59,7 +59,7 @@ export function bodyValidator(schema: Schema): (data: unknown) => Verdict {
   };
 }
 
-/** A validator of query strings: whole numbers come as text, and an empty value is none unless the schema says `x-empty`. */
+/** A validator of query strings: whole numbers and flags come as text, and an empty value is none unless the schema says `x-empty`. */
 export function queryValidator(schema: Schema): (data: unknown) => Verdict {
   const isValid = fastAjv.compile(schema);
   const list = errorLister(schema);
@@ -70,7 +70,7 @@ export function queryValidator(schema: Schema): (data: unknown) => Verdict {
     for (const [name, value] of Object.entries(sent)) {
       const property = properties[name];
       if (property && value === '' && property['x-empty'] !== true) continue;
-      query[name] = property && isWhole(property) && typeof value === 'string' && /^-?[0-9]+$/.test(value) ? finite(Number(value)) : value;
+      query[name] = property && typeof value === 'string' ? typed(property, value) : value;
     }
     if (isValid(query) && !Object.values(query).some((value) => typeof value === 'string' && hasInvalidUnicode(value))) {
       return { value: query };
@@ -83,8 +83,10 @@ export function queryValidator(schema: Schema): (data: unknown) => Verdict {
   };
 }
 
-function isWhole(schema: Schema): boolean {
-  return [schema['type']].flat().includes('integer');
+function typed(schema: Schema, text: string): unknown {
+  const types = [schema['type']].flat();
+  if (types.includes('integer') && /^-?[0-9]+$/.test(text)) return finite(Number(text));
+  return types.includes('boolean') && (text === 'true' || text === 'false') ? text === 'true' : text;
 }
 
 /** The number, or the largest one where it is infinite: still a whole number, and beyond every bound. */

@@ -9,6 +9,7 @@ import { eventRoutes } from './events.ts';
 import { keyRoutes } from './keys.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { operationRoutes, type Operations } from './operations.ts';
+import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
@@ -24,6 +25,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   newAccountRoutes(app, parts);
   accountRoutes(app, parts);
   postingRoutes(app, parts);
+  exchangeRoutes(app, parts);
   transactionRoutes(app, parts);
   balanceRoutes(app, parts);
   eventRoutes(app, parts);

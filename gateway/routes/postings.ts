@@ -14,17 +14,26 @@ import { newId } from '../../services/platform/ids.ts';
 import { accountCode, amount, currency, description, idempotencyKey, metadata, object, optional, reference, side } from '../fields.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { metadataText } from '../metadata.ts';
-import type { Answer } from '../openapi.ts';
+import type { Answer, Doc } from '../openapi.ts';
 import { pathId } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { envelope, transactionJson } from '../mapping.ts';
+import { dryRunEnvelope, envelope, transactionJson } from '../mapping.ts';
+import { addTerms, conditionOf, dryRunQuery, entryRequire, terms } from '../payment-fields.ts';
 
-const commonFields = { idempotency_key: optional(idempotencyKey), description: optional(description), reference: optional(reference) };
-const entryFields = { account_code: accountCode, amount, side, currency };
+/** Fields of every posting, before and after its own. */
+export const commonFields = {
+  idempotency_key: optional(idempotencyKey),
+  description: optional(description),
+  reference: optional(reference),
+};
+/** The same, after its own. */
+export const lastFields = { metadata: optional(metadata), ...terms };
+const lineFields = { account_code: accountCode, amount, side, currency };
+const entryFields = { ...lineFields, require: entryRequire };
 
-const singleBody = object({ ...commonFields, ...entryFields, metadata: optional(metadata) });
+const singleBody = object({ ...commonFields, ...lineFields, ...lastFields });
 
 const doubleBody = object({
   ...commonFields,
@@ -35,7 +44,7 @@ const doubleBody = object({
     items: object(entryFields),
     description: 'Debits and credits must be equal in each currency. An account may appear more than once.',
   }),
-  metadata: optional(metadata),
+  ...lastFields,
 });
 
 const reversalBody = object({ idempotency_key: commonFields.idempotency_key, description: commonFields.description });
@@ -76,21 +85,33 @@ export const exampleTransaction = {
   sequence: 31,
   reverses: null,
   reversed_by: null,
+  origin: null,
 };
 
 /** The answer of routes that return one transaction. */
 export const oneTransaction = { name: 'TransactionResponse', schema: record({ transaction: ref('Transaction') }) };
 
-function answers(example: object): Record<number, Answer> {
-  const answer = { ...oneTransaction, example: { transaction: example } };
+const oneOrTried = {
+  name: 'TransactionOrTrialResponse',
+  schema: record({ transaction: { anyOf: [ref('Transaction'), ref('TriedTransaction')] } }),
+  tries: true,
+};
+
+/** The answers of a posting; `tries` where it takes `dry_run`. */
+export function answers(example: object, tries = true): Record<number, Answer> {
+  const posted = { ...oneTransaction, example: { transaction: example } };
+  const earlier = 'Posted by an earlier request with this key';
   return {
-    201: { ...answer, description: 'Posted' },
-    200: { ...answer, description: 'Posted by an earlier request with this key', headers: ['Idempotent-Replayed'] },
+    201: { ...posted, description: 'Posted' },
+    200: {
+      ...(tries ? { ...posted, ...oneOrTried, description: `${earlier}, or a dry run` } : { ...posted, description: earlier }),
+      headers: ['Idempotent-Replayed'],
+    },
   };
 }
 
-// Documents what a second call does. `same`: what makes it the same request.
-function idempotencyDoc(same: string, withoutKey: string): string {
+/** Documents what a second call does. `same`: what makes it the same request. */
+export function idempotencyDoc(same: string, withoutKey: string): string {
   return [
     'The same request with the same key is answered 200 with the transaction as it is now. Another request with that key is rejected (`idempotency_key_reused`).',
     `Requests are the same if they have the same ${same}. Keys are per tenant, whichever API key sends them.`,
@@ -98,7 +119,8 @@ function idempotencyDoc(same: string, withoutKey: string): string {
     `Without a key ${withoutKey}`,
   ].join(' ');
 }
-const postingIdempotency = idempotencyDoc(
+/** What a second call of a posting does. */
+export const postingIdempotency = idempotencyDoc(
   'kind, description, reference and metadata, and the same entries in the same order, however amounts and metadata are written',
   'a second call posts a second time: after a lost answer, check first whether it has posted.',
 );
@@ -112,27 +134,47 @@ const exampleLines = [
 
 // Errors that a reversal may meet too.
 const entryErrors = ['insufficient_funds', 'account_closed', 'balance_overflow', 'idempotency_key_reused'] as const;
-const postingErrors = ['account_not_found', 'account_is_group', 'currency_not_allowed', ...entryErrors] as const;
+export const postingErrors = [
+  ...(['account_not_found', 'account_is_group', 'currency_not_allowed', 'condition_failed', 'too_late'] as const),
+  ...entryErrors,
+];
 
+/** Examples of errors that blame the account of one of these fields, or of a condition. */
+export function accountErrors(...names: string[]): Exclude<Doc['errorFields'], undefined> {
+  const fields = names.map((field) => ({ field }));
+  const ofConditions = [...fields, { field: 'require[0].account_code' }];
+  return {
+    ...Object.fromEntries(entryErrors.slice(0, -1).map((code) => [code, fields])),
+    ...Object.fromEntries((['account_not_found', 'account_is_group', 'currency_not_allowed'] as const).map((code) => [code, ofConditions])),
+  };
+}
 // For several entries the error names the first that can't be posted.
-const errorFields = Object.fromEntries(postingErrors.slice(0, -1).map((code) => [code, { field: 'entries[0].account_code' }]));
+const errorFields = {
+  ...accountErrors('entries[0].account_code'),
+  condition_failed: [{ field: 'entries[0].require.available.gte' }, { field: 'require[0].available.gte' }],
+};
 
-/** Answers 201, or 200 if an earlier request had posted it. */
-function send(reply: FastifyReply, { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean }): string {
+/** Answers with a transaction that was posted, now or by an earlier request, or only tried. */
+export function send(
+  reply: FastifyReply,
+  { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean },
+  dryRun = false,
+): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
-  reply.code(replayed ? 200 : 201);
+  reply.code(replayed || dryRun ? 200 : 201);
   if (replayed) reply.header('idempotent-replayed', 'true');
-  return envelope(reply, `"transaction":${transactionJson(transaction)}`);
+  return (dryRun ? dryRunEnvelope : envelope)(reply, `"transaction":${transactionJson(transaction)}`);
 }
 
-type Body = Static<typeof singleBody> | Static<typeof doubleBody>;
+type Body = Pick<Static<typeof singleBody>, keyof typeof commonFields | keyof typeof lastFields>;
+type Query = Static<typeof dryRunQuery>;
 type Reversal = MessageInitShape<typeof ReverseTransactionRequestSchema>;
 
 /** How long a reversal may take in all. */
 const reversalMs = 5_000;
 
 /** The message of a posting, with a new transaction id. Written as literals, because protobuf's `create` costs eight times as much. */
-function toPosting(request: FastifyRequest, body: Body, entries: Static<typeof doubleBody>['entries']): Posting {
+export function toPosting(request: FastifyRequest, body: Body, entries: Static<typeof doubleBody>['entries'], query: Query): Posting {
   const { actor, requestId, traceparent } = auditContext(request);
   const posting: Posting = {
     $typeName: 'ledger.v1.Posting',
@@ -146,6 +188,7 @@ function toPosting(request: FastifyRequest, body: Body, entries: Static<typeof d
       amount: entry.amount,
       side: entry.side,
       currency: entry.currency,
+      ...(entry.require != null && { require: conditionOf(entry.require) }),
     })),
     metadata: metadataText(body.metadata),
     actor,
@@ -153,9 +196,11 @@ function toPosting(request: FastifyRequest, body: Body, entries: Static<typeof d
     traceparent,
     timeoutMs: 0,
     retry: false,
+    require: [],
+    dryRun: false,
   };
   if (body.reference != null) posting.reference = body.reference;
-  return posting;
+  return addTerms(posting, body, query);
 }
 
 /**
@@ -182,7 +227,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions',
     {
-      schema: { body: singleBody },
+      schema: { body: singleBody, querystring: dryRunQuery },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -203,19 +248,21 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
             ],
           }),
           errors: [...postingErrors, 'account_is_system'],
+          errorFields: accountErrors('account_code'),
         },
       },
     },
     async (request, reply) => {
-      const { body } = request;
-      return send(reply, await post(toPosting(request, body, [body]), reply.raw));
+      const { account_code, amount, side, currency } = request.body;
+      const posting = toPosting(request, request.body, [{ account_code, amount, side, currency }], request.query);
+      return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );
 
   app.post(
     '/v1/tenants/:slug/transactions/double-entry',
     {
-      schema: { body: doubleBody },
+      schema: { body: doubleBody, querystring: dryRunQuery },
       preValidation: takeKeyHeader,
       config: {
         access: { by: 'key', scope: 'transactions:write' },
@@ -233,8 +280,8 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body } = request;
-      return send(reply, await post(toPosting(request, body, body.entries), reply.raw));
+      const posting = toPosting(request, request.body, request.body.entries, request.query);
+      return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );
 
@@ -253,20 +300,23 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           idempotent: true,
           bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
           bodyOptional: true,
-          answers: answers({
-            ...exampleTransaction,
-            kind: 'reversal',
-            idempotency_key: 'deposit-42-back',
-            description: 'Deposit was charged back',
-            reference: null,
-            metadata: {},
-            entries: exampleTransaction.entries.map((entry) => ({
-              ...entry,
-              side: entry.side === 'debit' ? 'credit' : 'debit',
-              balance_after: '0.00',
-            })),
-            reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
-          }),
+          answers: answers(
+            {
+              ...exampleTransaction,
+              kind: 'reversal',
+              idempotency_key: 'deposit-42-back',
+              description: 'Deposit was charged back',
+              reference: null,
+              metadata: {},
+              entries: exampleTransaction.entries.map((entry) => ({
+                ...entry,
+                side: entry.side === 'debit' ? 'credit' : 'debit',
+                balance_after: '0.00',
+              })),
+              reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
+            },
+            false,
+          ),
           errors: ['transaction_not_found', 'already_reversed', ...entryErrors],
           errorFields,
         },

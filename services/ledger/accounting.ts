@@ -22,6 +22,8 @@ export type Reason =
   | 'account_is_system'
   | 'currency_not_allowed'
   | 'balance_overflow'
+  | 'too_late'
+  | 'condition_failed'
   | 'idempotency_key_reused'
   | 'too_large'
   | 'overloaded'
@@ -83,12 +85,37 @@ export interface Entry {
   currency: string;
   /** True where a reversal mirrors the line that balanced a single entry. */
   counter: boolean;
+  /** The request's field of the account, where it is none of `entries`. */
+  field?: string;
 }
 
 /** What is to be posted. */
 export interface Request {
-  kind: 'single' | 'double' | 'reversal';
+  kind: 'single' | 'double' | 'reversal' | 'exchange';
   entries: Entry[];
+  /** What must hold, or nothing is posted. */
+  require?: readonly Condition[];
+}
+
+/** One comparison of a condition. */
+export interface Check {
+  /** Below the condition's field, for example `available.gte`. */
+  path: string;
+  measure: 'version' | 'balance' | 'available';
+  comparator: 'gte' | 'lte' | 'eq';
+  /** Minor units in the account's normal direction, or the version. */
+  value: bigint;
+  /** As it was sent. */
+  text: string;
+}
+
+/** What must hold for an account in a currency. */
+export interface Condition {
+  /** The condition's field: `entries[0].require` or `require[2]`. */
+  field: string;
+  code: string;
+  currency: string;
+  checks: Check[];
 }
 
 /** The accounts and balances that a posting applies to. */
@@ -144,6 +171,11 @@ export function outgoing(account: Pick<Account, 'normalBalance'>, balance: Balan
   return account.normalBalance === 'debit' ? balance.pendingCredits : balance.pendingDebits;
 }
 
+/** What an account can spend in its normal direction, minor units. */
+export function available(account: Pick<Account, 'normalBalance'>, balance: Balance): bigint {
+  return net(account, balance) - outgoing(account, balance);
+}
+
 /** The other side. */
 export function opposite(side: Side): Side {
   return side === 'debit' ? 'credit' : 'debit';
@@ -156,7 +188,7 @@ export function opposite(side: Side): Side {
 export function post(request: Request, books: Books): Posted {
   if (request.kind !== 'single') debitsMustEqualCredits(request.entries);
   const lines = request.entries.map((entry, index) => {
-    const account = accountMustTakeEntry(entry, request.kind, index, books);
+    const account = accountMustTakeEntry(entry, index, request, books);
     return { account, amount: entry.amount, side: entry.side, currency: entry.currency, counter: entry.counter, balanceAfter: 0n };
   });
   if (request.kind === 'single') {
@@ -176,10 +208,9 @@ export function post(request: Request, books: Books): Posted {
     else change.after.credits += line.amount;
     line.balanceAfter = net(line.account, change.after);
   }
-  for (const change of changes) {
-    totalsMustFit(change, request);
-    balanceMustNotGoNegative(change, request);
-  }
+  for (const change of changes) totalsMustFit(change, request);
+  if (request.require) conditionsMustHold(request.require, books, changes);
+  for (const change of changes) mustNotGoBelowZero(change, request);
   return { lines, changes };
 }
 
@@ -198,18 +229,25 @@ function debitsMustEqualCredits(entries: Entry[]): void {
   }
 }
 
-function accountMustTakeEntry(entry: Entry, kind: Request['kind'], index: number, books: Books): Account {
+function accountMustTakeEntry(entry: Entry, index: number, request: Request, books: Books): Account {
+  const account = accountMustFit(entry.code, entry.currency, books, () => fieldOf(request, index));
   const refuse = (reason: Reason, message: string) =>
-    new Refusal(reason, message, { field: fieldOf(kind, index), tag: reason, value: entry.code });
-  const account = books.account(entry.code);
-  if (!account) throw refuse('account_not_found', `account ${entry.code} not found`);
+    new Refusal(reason, message, { field: fieldOf(request, index), tag: reason, value: entry.code });
   if (account.closed) throw refuse('account_closed', `account ${entry.code} is closed`);
-  if (account.isGroup) throw refuse('account_is_group', `account ${entry.code} is a group and takes no postings`);
-  if (kind === 'single' && account.system) {
+  if (request.kind === 'single' && account.system) {
     throw refuse('account_is_system', `account ${entry.code} is a system account, which a single entry may not use`);
   }
-  if (account.currency !== null && account.currency !== entry.currency) {
-    throw refuse('currency_not_allowed', `account ${entry.code} holds ${account.currency} only, not ${entry.currency}`);
+  return account;
+}
+
+// An account that exists and holds the currency.
+function accountMustFit(code: string, currency: string, books: Books, field: () => string): Account {
+  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field: field(), tag: reason, value: code });
+  const account = books.account(code);
+  if (!account) throw refuse('account_not_found', `account ${code} not found`);
+  if (account.isGroup) throw refuse('account_is_group', `account ${code} is a group and takes no postings`);
+  if (account.currency !== null && account.currency !== currency) {
+    throw refuse('currency_not_allowed', `account ${code} holds ${account.currency} only, not ${currency}`);
   }
   return account;
 }
@@ -221,25 +259,41 @@ function totalsMustFit(change: BalanceChange, request: Request): void {
   }
 }
 
-// Compares the balance after the whole transaction. A transaction that does not lower an already negative balance is allowed.
-function balanceMustNotGoNegative(change: BalanceChange, request: Request): void {
-  if (change.account.allowNegative) return;
-  const after = net(change.account, change.after);
-  if (after >= 0n || after >= net(change.account, change.before)) return;
-  const lowers = (entry: Entry) => entry.side !== change.account.normalBalance;
-  const blame = blamed(request, change, 'insufficient_funds', lowers);
-  throw new Refusal('insufficient_funds', `account ${change.account.code} has insufficient funds`, blame);
+// Compares what is available after the whole transaction. A transaction that does not lower it is allowed.
+function mustNotGoBelowZero(change: BalanceChange, request: Request): void {
+  const { account, before, after } = change;
+  if (account.allowNegative) return;
+  const left = available(account, after);
+  if (left >= 0n || left >= available(account, before)) return;
+  const blame = blamed(request, change, 'insufficient_funds', ({ side }) => side !== account.normalBalance);
+  throw new Refusal('insufficient_funds', `account ${account.code} has insufficient funds`, blame);
+}
+
+/** Versions are compared with those before the request, amounts with those after it. */
+function conditionsMustHold(conditions: readonly Condition[], books: Books, changes: BalanceChange[]): void {
+  for (const { field, code, currency, checks } of conditions) {
+    const account = accountMustFit(code, currency, books, () => `${field}.account_code`);
+    const change = changes.find((each) => each.account === account && each.currency === currency);
+    const before = change?.before ?? books.balance(account, currency);
+    for (const { path, measure, comparator, value, text } of checks) {
+      const balance = measure === 'version' ? before : (change?.after ?? before);
+      const actual = measure === 'version' ? balance.version : measure === 'balance' ? net(account, balance) : available(account, balance);
+      if (comparator === 'gte' ? actual >= value : comparator === 'lte' ? actual <= value : actual === value) continue;
+      const blame = { field: `${field}.${path}`, tag: 'condition_failed', value: text };
+      throw new Refusal('condition_failed', `the condition on the ${measure} of account ${code} in ${currency} does not hold`, blame);
+    }
+  }
 }
 
 // The last entry that fits on the changed balance; for a single entry's suspense account it is the only entry.
-function blamed(request: Request, change: BalanceChange, tag: Reason, fits: (entry: Entry) => boolean): Blame {
+function blamed(request: Request, change: BalanceChange, tag: string, fits: (entry: Entry) => boolean): Blame {
   const found = request.entries.findLastIndex(
     (entry) => entry.code === change.account.code && entry.currency === change.currency && fits(entry),
   );
   const index = Math.max(found, 0);
-  return { field: fieldOf(request.kind, index), tag, value: (request.entries[index] as Entry).code };
+  return { field: fieldOf(request, index), tag, value: (request.entries[index] as Entry).code };
 }
 
-function fieldOf(kind: Request['kind'], index: number): string {
-  return kind === 'single' ? 'account_code' : `entries[${index}].account_code`;
+function fieldOf({ kind, entries }: Request, index: number): string {
+  return entries[index]?.field ?? (kind === 'single' ? 'account_code' : `entries[${index}].account_code`);
 }

@@ -87,7 +87,7 @@ export class Batch {
   /** Whether the rules can decide on cached state. Used keys are then left to the unique index. */
   get canSkipReads(): boolean {
     return this.items.every(({ posting, uncertain }) => {
-      if (posting.reverses || posting.retry || uncertain) return false;
+      if (posting.reverses || posting.dryRun || posting.retry || uncertain) return false;
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       return accounts !== undefined && this.codesOf(posting).every((code) => accounts.has(code));
     });
@@ -141,6 +141,7 @@ export class Batch {
     const original = posting.reverses && this.originals.get(`${posting.tenant} ${posting.reverses.uuid}`);
     if (original) return queries.eventOfOriginal(original)?.entries.map((entry) => entry.accountCode) ?? [];
     const codes = posting.entries.map((entry) => entry.code);
+    if (posting.require) codes.push(...posting.require.map(({ code }) => code));
     return posting.kind === 'single' ? [...codes, suspenseCode(posting.entries[0]?.currency ?? '')] : codes;
   }
 
@@ -161,10 +162,14 @@ export class Batch {
       if (used) return replayOf(item, used);
       // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
       if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
-      this.checkConsistency(posting);
       const { state } = this.openedTenants.get(posting.tenant) as OpenedTenant;
+      // The clock may be an estimate behind that of another replica, whose events this one follows.
+      if (posting.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= posting.validUntilMs)
+        throw tooLate(posting.validUntilMs);
+      this.checkConsistency(posting);
       const transaction = this.changes.post(state, posting, original, this.nowMs);
-      this.keys.set(key, { id: posting.transaction, fingerprint: posting.fingerprint, sequence: transaction.sequence, transaction });
+      if (!posting.dryRun)
+        this.keys.set(key, { id: posting.transaction, fingerprint: posting.fingerprint, sequence: transaction.sequence, transaction });
       return resultOf(transaction, false);
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
@@ -308,4 +313,9 @@ function replayOf(item: Item, used: queries.UsedKey): Outcome {
 
 function resultOf(transaction: Transaction, replayed: boolean): { result: PostingResult } {
   return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: 'transaction', value: transaction }, replayed } };
+}
+
+function tooLate(validUntilMs: number): Refusal {
+  const value = new Date(validUntilMs).toISOString();
+  return new Refusal('too_late', `the posting was valid until ${value}`, { field: 'valid_until', tag: 'too_late', value });
 }

@@ -1,15 +1,14 @@
 // What a batch changes: the events, accounts, entries and balances of its postings.
-import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
-import type { Currency } from '../platform/money.ts';
 import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
-import { createdEvent, newSuspenseAccount, nextPosition, type NewAccount } from './chart.ts';
-import { append, type LogRow } from './log.ts';
+import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from './chart.ts';
+import { append, type Head, type LogRow } from './log.ts';
 import { encodedPosted } from './encoding.ts';
 import { eventOfOriginal, type Original } from './writer-queries.ts';
-import { suspenseCode } from './templates.ts';
+import { isFxPosition, suspenseCode } from './templates.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
 import type { BalanceWrite, PostedWrite } from './write.ts';
 
@@ -29,25 +28,30 @@ export class Changes {
    * `original` is what it reverses. Throws a {@link Refusal}: nothing has changed then.
    */
   post({ head, accounts }: TenantState, posting: ValidatedPosting, original: Original | null, nowMs: number): Transaction {
-    let suspense: { record: AccountRecord; state: AccountState } | undefined;
+    // A tenant without the system account of a currency gets it with its first use, as an event of its own.
+    const created: { record: AccountRecord; state: AccountState; row: LogRow }[] = [];
+    const end = posting.kind === 'double' ? head : { ...head };
+    const systemAccount = (code: string) => {
+      const existing = accounts.get(code) ?? created.find(({ record }) => record.accountCode === code)?.state;
+      if (existing) return existing.account;
+      const record = newSystemAccount(code, nextPosition(end, nowMs));
+      const state = { account: accountOf(record), balances: new Map<string, Balance>() };
+      created.push({ record, state, row: append(end, createdEvent(record, null, posting), nowMs) });
+      return state.account;
+    };
     const books: Books = {
-      account: (code) => accounts.get(code)?.account,
+      account: (code) => (posting.kind === 'exchange' && isFxPosition(code) ? systemAccount(code) : accounts.get(code)?.account),
       balance: (account, currency) => accounts.get(account.code)?.balances.get(currency) ?? nothing,
-      suspense: (currency) => {
-        const existing = accounts.get(suspenseCode(currency));
-        if (existing) return existing.account;
-        const record = newSuspenseAccount(currency as Currency, nextPosition(head, nowMs));
-        suspense = { record, state: { account: accountOf(record), balances: new Map() } };
-        return suspense.state.account;
-      },
+      suspense: (currency) => systemAccount(suspenseCode(currency)),
     };
     const result = post(original ? { kind: posting.kind, entries: this.mirrored(posting, original) } : posting, books);
-    // The first single entry in a currency of a tenant without a chart creates the suspense account, as an event of its own.
-    if (suspense) {
-      this.log.push(append(head, createdEvent(suspense.record, null, posting), nowMs));
-      this.newAccounts.push({ tenant: posting.tenant, account: suspense.record });
-      accounts.set(suspense.state.account.code, suspense.state);
+    if (posting.dryRun) return dryRunOf(posting, postedEventOf(posting, result), end, nowMs);
+    for (const { record, state, row } of created) {
+      this.log.push(row);
+      this.newAccounts.push({ tenant: posting.tenant, account: record });
+      accounts.set(record.accountCode, state);
     }
+    if (created.length > 0) Object.assign(head, end);
     const event = postedEventOf(posting, result);
     const { actor, requestId, traceparent } = posting;
     const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedPosted(event) }, nowMs);
@@ -87,6 +91,13 @@ export class Changes {
       counter: entry.counter,
     }));
   }
+}
+
+// A transaction as it would be, without what only a posted one has.
+function dryRunOf(posting: ValidatedPosting, event: TransactionPosted, head: Head, nowMs: number): Transaction {
+  const { createdMs } = nextPosition(head, nowMs);
+  const idempotencyKey = event.idempotencyKey === event.transactionId ? '' : event.idempotencyKey;
+  return transactionOf({ ...event, transactionId: '', idempotencyKey }, { tenantId: posting.tenantId, sequence: 0n, createdMs });
 }
 
 function accountOf(record: AccountRecord): CachedAccount {

@@ -8,10 +8,9 @@ import {
   type AccountRecord,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
-import type { Currency } from '../platform/money.ts';
 import type { Client } from '../platform/postgres.ts';
 import type { Head, NewEvent } from './log.ts';
-import { suspenseLine, type BusinessType, type TemplateAccount } from './templates.ts';
+import { systemLine, type BusinessType, type TemplateAccount } from './templates.ts';
 
 /** Who made a change and in which request, for the log. */
 export interface AuditContext {
@@ -67,9 +66,9 @@ export function newAccount(
   });
 }
 
-/** The account that balances single entries in a currency, for a tenant that has none. */
-export function newSuspenseAccount(currency: Currency, position: LogPosition): AccountRecord {
-  return newAccount(suspenseLine(currency), position);
+/** A system account that a tenant has none of yet. */
+export function newSystemAccount(code: string, position: LogPosition): AccountRecord {
+  return newAccount(systemLine(code), position);
 }
 
 /** The event of a new account; `template` is null if no template made it. */

@@ -6,8 +6,10 @@ import {
   AccountCreatedSchema,
   AccountUpdatedSchema,
   EventSchema,
+  OriginSchema,
   type ChangedBalance,
   type Event,
+  type Origin,
   type PostedEntry,
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -130,6 +132,7 @@ function data({ case: kind, value }: Event['data']): void {
 }
 
 function posted(event: TransactionPosted): void {
+  origin(11, event.origin);
   for (let index = event.balances.length - 1; index >= 0; index--) balance(10, event.balances[index] as ChangedBalance);
   optional(9, event.reverses);
   text(8, event.metadata);
@@ -140,6 +143,14 @@ function posted(event: TransactionPosted): void {
   text(3, event.idempotencyKey);
   text(2, event.kind);
   text(1, event.transactionId);
+}
+
+// Few transactions have one.
+function origin(field: number, value: Origin | undefined): void {
+  if (!value) return;
+  const before = written;
+  raw(toBinary(OriginSchema, value));
+  lengthSince(before, field);
 }
 
 function result(field: number, { outcome, replayed }: PostingResult): void {
@@ -168,6 +179,7 @@ function refusal(field: number, value: Refusal): void {
 
 function transaction(field: number, value: Transaction): void {
   const before = written;
+  origin(16, value.origin);
   optional(15, value.reversedBy);
   optional(14, value.reverses);
   number(13, value.sequence);

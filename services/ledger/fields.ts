@@ -51,6 +51,12 @@ export function checkedId(field: string, prefix: Parameters<typeof toUuid>[0], i
   return uuid;
 }
 
+/** Checks a time, milliseconds since the Unix epoch. Throws {@link Refusal} naming the field. */
+export function checkedTime(field: string, ms: bigint): number {
+  if (ms < 0n || ms > 253_402_300_799_999n) throw invalid(field, 'datetime', String(ms), `${field} must be a time before the year 10000`);
+  return Number(ms);
+}
+
 /** Checks a currency. Throws {@link Refusal} naming the field. */
 export function checkedCurrency(field: string, currency: string): Currency {
   if (currency === '') throw invalid(field, 'required', currency, `${field} is required`);

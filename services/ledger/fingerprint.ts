@@ -13,12 +13,16 @@ export interface RequestContent extends Request {
   metadata: string;
   /** The transaction to reverse; `entries` is empty then. */
   reverses: { id: string; uuid: string } | null;
+  /** What was sent besides, as canonical JSON; null: nothing. */
+  terms: string | null;
 }
 
-const version = Buffer.from([1]);
 const maxFields = 20;
 
-/** Equal for the same request: absent equals default, entries are ordered, the keys of `metadata`, given in canonical form, are not. */
+/**
+ * Equal for the same request: absent equals default, entries are ordered, the keys of `metadata`, given in canonical form, are not.
+ * Its first byte is the version: 1 without terms, so that keys of requests without them stay good.
+ */
 export function fingerprint(posting: RequestContent, metadata: string): Buffer {
   const canonical = JSON.stringify([
     posting.kind,
@@ -27,8 +31,9 @@ export function fingerprint(posting: RequestContent, metadata: string): Buffer {
     posting.entries.map((entry) => [entry.code, entry.amount.toString(), entry.side, entry.currency]),
     metadata,
     posting.reverses?.id ?? null,
+    ...(posting.terms === null ? [] : [posting.terms]),
   ]);
-  return Buffer.concat([version, sha256(canonical)]);
+  return Buffer.concat([Buffer.from([posting.terms === null ? 1 : 2]), sha256(canonical)]);
 }
 
 /** The refusal of a posting whose key was used for another request. */
@@ -52,21 +57,24 @@ export function idReused({ transactionId, reverses }: RequestContent & { transac
 function differingFields(posting: RequestContent, transaction: Transaction): string[] {
   const { kind, description, reference, metadata } = transaction;
   const canonical = (text: string) => checkedMetadata(text).canonical;
-  return [
+  const fields = [
     ...(posting.kind === kind ? differingEntries(posting, transaction) : ['kind']),
     ...(posting.description === description ? [] : ['description']),
     ...(posting.reference === (reference ?? null) ? [] : ['reference']),
     ...(canonical(posting.metadata) === canonical(metadata) ? [] : ['metadata']),
-  ].slice(0, maxFields);
+  ];
+  if (fields.length > 0) return [...new Set(fields)].slice(0, maxFields);
+  // The record does not keep these.
+  return [...(posting.kind === 'exchange' ? ['rate', 'rounding', 'spread'] : []), 'require', 'valid_until'];
 }
 
 function differingEntries({ kind, reverses, entries }: RequestContent, transaction: Transaction): string[] {
   if (reverses) return reverses.id === transaction.reverses ? [] : ['transaction_id'];
   const posted = transaction.entries.filter((entry) => !entry.counter);
-  if (entries.length !== posted.length) return ['entries'];
+  if (entries.length !== posted.length) return kind === 'exchange' ? ['fees', 'spread'] : ['entries'];
   return entries.flatMap((entry, index) => {
     const { accountCode, amount, side, currency } = posted[index] as (typeof posted)[number];
-    const path = kind === 'single' ? '' : `entries[${index}].`;
+    const path = entry.field?.replace(/account_code$/, '') ?? (kind === 'single' ? '' : `entries[${index}].`);
     return [
       ...(entry.code === accountCode ? [] : [`${path}account_code`]),
       ...(toDecimal(entry.amount) === amount ? [] : [`${path}amount`]),

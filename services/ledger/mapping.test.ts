@@ -54,6 +54,8 @@ describe('metadata of a posting', () => {
   });
 });
 
+const noTerms = { validUntilMs: null, dryRun: false, origin: null, terms: null };
+
 describe('a posting', () => {
   test('is mapped with all its fields', () => {
     const transactionId = newId('txn');
@@ -84,6 +86,7 @@ describe('a posting', () => {
       reverses: null,
       traceparent,
       bytes: 600 + 10 + 1 + 2 * 120,
+      ...noTerms,
     });
   });
 
@@ -211,6 +214,7 @@ describe('a reversal', () => {
       timeoutMs: 10_000,
       retry: false,
       bytes: 25_000,
+      ...noTerms,
       fingerprint: own.fingerprint,
     });
     expect(reversed({ tenantId, transactionId }).idempotencyKey).toMatch(/^txn_/);

@@ -1,8 +1,10 @@
 // Mapping of postings: gRPC messages to validated postings, and posted transactions to messages.
-import { fromBinary } from '@bufbuild/protobuf';
+import { create, fromBinary } from '@bufbuild/protobuf';
 import {
+  OriginSchema,
   TransactionPostedSchema,
   type ChangedBalance,
+  type Origin,
   type PostedEntry,
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -10,9 +12,20 @@ import type { Posting, ReverseTransactionRequest, Transaction } from '../../prot
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
-import { net, outgoing, type BalanceChange, type Entry, type Line, type Posted, type Request } from './accounting.ts';
-import { checkedActor, checkedCode, checkedCurrency, checkedId, checkedKey, checkedMetadata, checkedText, invalid } from './fields.ts';
+import { net, outgoing, type BalanceChange, type Entry, type Line, type Posted } from './accounting.ts';
+import {
+  checkedActor,
+  checkedCode,
+  checkedCurrency,
+  checkedId,
+  checkedKey,
+  checkedMetadata,
+  checkedText,
+  checkedTime,
+  invalid,
+} from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
+import { checkedAmount, checkedConditions, checkedExchange } from './payment-fields.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
 export interface ValidatedPosting extends RequestContent {
@@ -34,6 +47,11 @@ export interface ValidatedPosting extends RequestContent {
   retry: boolean;
   /** Estimated size in messages and in the log, bytes. */
   bytes: number;
+  /** By the database's clock, milliseconds since the Unix epoch, when it is too late to post; null: never. */
+  validUntilMs: number | null;
+  /** Decided and answered, but not posted. */
+  dryRun: boolean;
+  origin: Origin | null;
 }
 
 /** The message, with the trace context of its call where it has none of its own. */
@@ -51,9 +69,11 @@ export function validatePosting(posting: Posting): ValidatedPosting {
   const transactionId = posting.transactionId === '' ? newId('txn') : posting.transactionId;
   const transaction = checkedId('transaction_id', 'txn', transactionId);
   const { entries } = posting;
-  if (entries.length === 0) throw invalid('entries', 'required', '', 'entries is required');
+  if (posting.exchange) {
+    if (entries.length > 0) throw invalid('entries', 'same', String(entries.length), 'entries must be left out of an exchange');
+  } else if (entries.length === 0) throw invalid('entries', 'required', '', 'entries is required');
   if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
-  const kind: Request['kind'] = entries.length === 1 ? 'single' : 'double';
+  const kind = posting.exchange ? 'exchange' : entries.length === 1 ? 'single' : 'double';
   const metadata = checkedMetadata(posting.metadata);
   const { timeoutMs } = posting;
   if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
@@ -78,9 +98,41 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     timeoutMs: timeoutMs === 0 ? 10_000 : timeoutMs,
     retry: posting.retry,
     bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
+    validUntilMs: posting.validUntilMs === undefined ? null : checkedTime('valid_until', posting.validUntilMs),
+    dryRun: posting.dryRun,
+    origin: null,
+    terms: null,
   };
+  addTerms(validated, posting);
   validated.fingerprint = fingerprint(validated, metadata.canonical);
   return validated;
+}
+
+// What a posting has besides its entries; most have nothing.
+function addTerms(validated: ValidatedPosting, posting: Posting): void {
+  const require = checkedConditions(posting);
+  if (require.length > 0) validated.require = require;
+  const { exchange: message } = posting;
+  if (message) {
+    const { exchange, entries, origin } = checkedExchange(message);
+    validated.entries = entries;
+    validated.origin = create(OriginSchema, { exchange: origin });
+    validated.bytes += 300 + entries.length * 120;
+    validated.terms = jsonOf({ exchange });
+  }
+  if (require.length > 0 || validated.validUntilMs !== null) {
+    const conditions = require.map(({ field, code, currency, checks }) => [
+      field,
+      code,
+      currency,
+      checks.map(({ path, text }) => [path, text]),
+    ]);
+    validated.terms = `${validated.terms ?? ''}${jsonOf([conditions, validated.validUntilMs])}`;
+  }
+}
+
+function jsonOf(value: unknown): string {
+  return JSON.stringify(value, (_key, each: unknown) => (typeof each === 'bigint' ? each.toString() : each));
 }
 
 /** Checks a reversal, as {@link validatePosting}. The writer reads its entries, which mirror the original's. */
@@ -104,6 +156,10 @@ export function validateReversal(request: ReverseTransactionRequest): ValidatedP
     retry: request.retry,
     // As for a posting of 200 entries, because the mirrored lines are not known yet.
     bytes: 25_000,
+    validUntilMs: null,
+    dryRun: false,
+    origin: null,
+    terms: null,
   };
   return { ...reversal, fingerprint: fingerprint(reversal, '{}') };
 }
@@ -130,12 +186,7 @@ export function auditContextOf(request: {
 
 function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
   checkedCode(`${path}account_code`, entry.accountCode);
-  const field = `${path}amount`;
-  if (entry.amount === '') throw invalid(field, 'required', '', `${field} is required`);
-  const amount = toMinor(entry.amount);
-  if (amount === null)
-    throw invalid(field, 'decimal', entry.amount, `${field} must be a decimal string with at most 13 digits before and 2 after the point`);
-  if (amount === 0n) throw invalid(field, 'gt', entry.amount, `${field} must be greater than zero`);
+  const amount = checkedAmount(`${path}amount`, entry.amount);
   if (entry.side === '') throw invalid(`${path}side`, 'required', '', `${path}side is required`);
   if (entry.side !== 'debit' && entry.side !== 'credit')
     throw invalid(`${path}side`, 'oneof', entry.side, `${path}side must be one of debit, credit`);
@@ -162,6 +213,7 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes }: Pos
   };
   if (posting.reference !== null) event.reference = posting.reference;
   if (posting.reverses) event.reverses = posting.reverses.id;
+  if (posting.origin) event.origin = posting.origin;
   return event;
 }
 
@@ -218,6 +270,7 @@ export function transactionOf(
   if (event.reference !== undefined) transaction.reference = event.reference;
   if (event.reverses !== undefined) transaction.reverses = event.reverses;
   if (position.reversedBy !== undefined) transaction.reversedBy = position.reversedBy;
+  if (event.origin !== undefined) transaction.origin = event.origin;
   const currency = entries[0]?.currency;
   if (currency !== undefined && entries.every((entry) => entry.currency === currency)) {
     transaction.currency = currency;

@@ -31,6 +31,8 @@ const codes: Record<Reason, Code> = {
   account_is_system: Code.FailedPrecondition,
   currency_not_allowed: Code.FailedPrecondition,
   balance_overflow: Code.FailedPrecondition,
+  too_late: Code.FailedPrecondition,
+  condition_failed: Code.FailedPrecondition,
   idempotency_key_reused: Code.FailedPrecondition,
   too_large: Code.FailedPrecondition,
   overloaded: Code.ResourceExhausted,

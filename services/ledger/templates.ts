@@ -41,9 +41,19 @@ export function suspenseCode(currency: string): string {
   return `SUSPENSE-${currency}`;
 }
 
+/** Code of the account that holds what exchanges have left open in a currency. */
+export function fxPositionCode(currency: string): string {
+  return `FX-POSITION-${currency}`;
+}
+
+/** Whether a code is that of an FX position. */
+export function isFxPosition(code: string): boolean {
+  return currencies.some((currency) => code === fxPositionCode(currency));
+}
+
 /** Whether a code is reserved for system accounts, which only a template or the first use creates. */
 export function isSystemCode(code: string): boolean {
-  return currencies.some((currency) => code === suspenseCode(currency) || code === `FX-POSITION-${currency}`);
+  return isFxPosition(code) || currencies.some((currency) => code === suspenseCode(currency));
 }
 
 // The notation of templates: groups contain their children, so that a parent is always a group of the same type.
@@ -303,10 +313,10 @@ export const templates: Record<BusinessType, readonly TemplateAccount[]> = {
   other,
 };
 
-/** The account that balances single entries in a currency, for a tenant without a chart; a template puts it below its own group. */
-export function suspenseLine(currency: string): TemplateAccount {
-  const line = suspense.children?.find((each) => each.currency === currency);
-  if (!line) throw new Error(`no suspense account is in ${currency}`);
+/** A system account that its first use creates, for a tenant without a chart that has it; a template puts it below its own group. */
+export function systemLine(code: string): TemplateAccount {
+  const line = [suspense, fxPositions].flatMap(({ children = [] }) => children).find((each) => each.code === code);
+  if (!line) throw new Error(`no system account has the code ${code}`);
   return accountOf(line, 'liability', null);
 }
 

@@ -219,7 +219,7 @@ export class Replay {
       reverses: event.reverses === undefined ? null : toUuid('txn', event.reverses),
       created_at: time(row.createdMs),
     });
-    if (!['single', 'double', 'reversal'].includes(event.kind)) problem(`is of the kind ${event.kind}, which there is not`);
+    if (!['single', 'double', 'reversal', 'exchange'].includes(event.kind)) problem(`is of the kind ${event.kind}, which there is not`);
     if ((event.kind === 'reversal') !== (event.reverses !== undefined))
       problem(`is ${event.kind} and reverses ${event.reverses ?? 'nothing'}`);
     const sums = new Map<string, bigint>();
@@ -249,7 +249,7 @@ export class Replay {
     });
     for (const [currency, sum] of sums) if (sum !== 0n) problem(`does not balance in ${currency}`);
     const counters = event.entries.filter((entry) => entry.counter).length;
-    if (event.kind === 'single' ? counters !== 1 || event.entries.length !== 2 : event.kind === 'double' && counters !== 0) {
+    if (event.kind === 'single' ? counters !== 1 || event.entries.length !== 2 : event.kind !== 'reversal' && counters !== 0) {
       problem(`is ${event.kind} with ${event.entries.length} entries, ${counters} of them counter-entries`);
     }
     for (const [balance, before] of touched) {

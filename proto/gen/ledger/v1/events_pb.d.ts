@@ -150,7 +150,7 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
   transactionId: string;
 
   /**
-   * `single`, `double` or `reversal`.
+   * `single`, `double`, `reversal` or `exchange`.
    *
    * @generated from field: string kind = 2;
    */
@@ -211,6 +211,13 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
    * @generated from field: repeated ledger.v1.ChangedBalance balances = 10;
    */
   balances: ChangedBalance[];
+
+  /**
+   * What the transaction came from besides its entries; absent for most.
+   *
+   * @generated from field: optional ledger.v1.Origin origin = 11;
+   */
+  origin?: Origin | undefined;
 };
 
 /**
@@ -218,6 +225,110 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
  * Use `create(TransactionPostedSchema)` to create a new message.
  */
 export declare const TransactionPostedSchema: GenMessage<TransactionPosted>;
+
+/**
+ * Origin says what a transaction came from.
+ *
+ * @generated from message ledger.v1.Origin
+ */
+export declare type Origin = Message<"ledger.v1.Origin"> & {
+  /**
+   * @generated from field: optional ledger.v1.ExchangeOrigin exchange = 1;
+   */
+  exchange?: ExchangeOrigin | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.Origin.
+ * Use `create(OriginSchema)` to create a new message.
+ */
+export declare const OriginSchema: GenMessage<Origin>;
+
+/**
+ * ExchangeOrigin explains the amounts of an exchange.
+ *
+ * @generated from message ledger.v1.ExchangeOrigin
+ */
+export declare type ExchangeOrigin = Message<"ledger.v1.ExchangeOrigin"> & {
+  /**
+   * @generated from field: ledger.v1.ExchangeRate rate = 1;
+   */
+  rate?: ExchangeRate | undefined;
+
+  /**
+   * @generated from field: optional string reference_rate = 2;
+   */
+  referenceRate?: string | undefined;
+
+  /**
+   * `half_even`, `half_up`, `down` or `up`.
+   *
+   * @generated from field: string rounding = 3;
+   */
+  rounding: string;
+
+  /**
+   * What was converted, without fees: decimal strings with two fraction digits.
+   *
+   * @generated from field: string converted_debit = 4;
+   */
+  convertedDebit: string;
+
+  /**
+   * @generated from field: string converted_credit = 5;
+   */
+  convertedCredit: string;
+
+  /**
+   * Earned beyond the reference rate, in the credit currency; negative for a loss.
+   *
+   * @generated from field: string spread = 6;
+   */
+  spread: string;
+
+  /**
+   * What rounding dropped of the computed amount, 12 fraction digits.
+   *
+   * @generated from field: string residue = 7;
+   */
+  residue: string;
+};
+
+/**
+ * Describes the message ledger.v1.ExchangeOrigin.
+ * Use `create(ExchangeOriginSchema)` to create a new message.
+ */
+export declare const ExchangeOriginSchema: GenMessage<ExchangeOrigin>;
+
+/**
+ * ExchangeRate is a price: 1 base = value quote.
+ *
+ * @generated from message ledger.v1.ExchangeRate
+ */
+export declare type ExchangeRate = Message<"ledger.v1.ExchangeRate"> & {
+  /**
+   * @generated from field: string base = 1;
+   */
+  base: string;
+
+  /**
+   * @generated from field: string quote = 2;
+   */
+  quote: string;
+
+  /**
+   * Up to 12 digits before and after the point, above zero.
+   *
+   * @generated from field: string value = 3;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message ledger.v1.ExchangeRate.
+ * Use `create(ExchangeRateSchema)` to create a new message.
+ */
+export declare const ExchangeRateSchema: GenMessage<ExchangeRate>;
 
 /**
  * PostedEntry is one line of a posted transaction.

@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { AccountRecord, Event, PostedEntry } from "./events_pb.js";
+import type { AccountRecord, Event, ExchangeRate, Origin, PostedEntry } from "./events_pb.js";
 
 /**
  * Describes the file ledger/v1/ledger.proto.
@@ -46,6 +46,13 @@ export declare type Entry = Message<"ledger.v1.Entry"> & {
    * @generated from field: string currency = 4;
    */
   currency: string;
+
+  /**
+   * What must hold for this account in this currency; its own `account_code` and `currency` stay empty.
+   *
+   * @generated from field: optional ledger.v1.Condition require = 5;
+   */
+  require?: Condition | undefined;
 };
 
 /**
@@ -53,6 +60,176 @@ export declare type Entry = Message<"ledger.v1.Entry"> & {
  * Use `create(EntrySchema)` to create a new message.
  */
 export declare const EntrySchema: GenMessage<Entry>;
+
+/**
+ * Condition is what must hold for an account in a currency, or the whole request is refused (`condition_failed`). At least one comparison.
+ *
+ * @generated from message ledger.v1.Condition
+ */
+export declare type Condition = Message<"ledger.v1.Condition"> & {
+  /**
+   * @generated from field: string account_code = 1;
+   */
+  accountCode: string;
+
+  /**
+   * @generated from field: string currency = 2;
+   */
+  currency: string;
+
+  /**
+   * The balance's version before the request.
+   *
+   * @generated from field: optional int64 version = 3;
+   */
+  version?: bigint | undefined;
+
+  /**
+   * Compared after the whole request.
+   *
+   * @generated from field: optional ledger.v1.AmountBounds balance = 4;
+   */
+  balance?: AmountBounds | undefined;
+
+  /**
+   * @generated from field: optional ledger.v1.AmountBounds available = 5;
+   */
+  available?: AmountBounds | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.Condition.
+ * Use `create(ConditionSchema)` to create a new message.
+ */
+export declare const ConditionSchema: GenMessage<Condition>;
+
+/**
+ * AmountBounds are comparisons with signed decimal strings in the account's normal direction.
+ *
+ * @generated from message ledger.v1.AmountBounds
+ */
+export declare type AmountBounds = Message<"ledger.v1.AmountBounds"> & {
+  /**
+   * @generated from field: optional string gte = 1;
+   */
+  gte?: string | undefined;
+
+  /**
+   * @generated from field: optional string lte = 2;
+   */
+  lte?: string | undefined;
+
+  /**
+   * @generated from field: optional string eq = 3;
+   */
+  eq?: string | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.AmountBounds.
+ * Use `create(AmountBoundsSchema)` to create a new message.
+ */
+export declare const AmountBoundsSchema: GenMessage<AmountBounds>;
+
+/**
+ * Exchange turns one currency into another. Either one leg has an amount and there is a rate, or both have amounts and there is none.
+ *
+ * @generated from message ledger.v1.Exchange
+ */
+export declare type Exchange = Message<"ledger.v1.Exchange"> & {
+  /**
+   * @generated from field: ledger.v1.ExchangeLeg debit = 1;
+   */
+  debit?: ExchangeLeg | undefined;
+
+  /**
+   * @generated from field: ledger.v1.ExchangeLeg credit = 2;
+   */
+  credit?: ExchangeLeg | undefined;
+
+  /**
+   * @generated from field: optional ledger.v1.ExchangeRate rate = 3;
+   */
+  rate?: ExchangeRate | undefined;
+
+  /**
+   * Of the computed amount: `half_even` (also if empty), `half_up`, `down` or `up`.
+   *
+   * @generated from field: string rounding = 4;
+   */
+  rounding: string;
+
+  /**
+   * At most 10, credited out of the leg of their currency: the debit's before converting, the credit's after.
+   *
+   * @generated from field: repeated ledger.v1.ExchangeLeg fees = 5;
+   */
+  fees: ExchangeLeg[];
+
+  /**
+   * @generated from field: optional ledger.v1.ExchangeSpread spread = 6;
+   */
+  spread?: ExchangeSpread | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.Exchange.
+ * Use `create(ExchangeSchema)` to create a new message.
+ */
+export declare const ExchangeSchema: GenMessage<Exchange>;
+
+/**
+ * ExchangeLeg is one side of an exchange, or a fee, whose amount is required.
+ *
+ * @generated from message ledger.v1.ExchangeLeg
+ */
+export declare type ExchangeLeg = Message<"ledger.v1.ExchangeLeg"> & {
+  /**
+   * @generated from field: string account_code = 1;
+   */
+  accountCode: string;
+
+  /**
+   * @generated from field: string currency = 2;
+   */
+  currency: string;
+
+  /**
+   * @generated from field: optional string amount = 3;
+   */
+  amount?: string | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.ExchangeLeg.
+ * Use `create(ExchangeLegSchema)` to create a new message.
+ */
+export declare const ExchangeLegSchema: GenMessage<ExchangeLeg>;
+
+/**
+ * ExchangeSpread credits the difference between the rate and a reference rate of the same base and quote; a loss is debited.
+ *
+ * @generated from message ledger.v1.ExchangeSpread
+ */
+export declare type ExchangeSpread = Message<"ledger.v1.ExchangeSpread"> & {
+  /**
+   * @generated from field: string account_code = 1;
+   */
+  accountCode: string;
+
+  /**
+   * Up to 12 digits before and after the point.
+   *
+   * @generated from field: string reference_rate = 2;
+   */
+  referenceRate: string;
+};
+
+/**
+ * Describes the message ledger.v1.ExchangeSpread.
+ * Use `create(ExchangeSpreadSchema)` to create a new message.
+ */
+export declare const ExchangeSpreadSchema: GenMessage<ExchangeSpread>;
 
 /**
  * Posting is a request to post.
@@ -146,6 +323,34 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
    * @generated from field: string traceparent = 12;
    */
   traceparent: string;
+
+  /**
+   * At most 20, also of accounts that do not move.
+   *
+   * @generated from field: repeated ledger.v1.Condition require = 13;
+   */
+  require: Condition[];
+
+  /**
+   * Milliseconds since the Unix epoch: decided at or after it by the database's clock, the posting is refused (`too_late`).
+   *
+   * @generated from field: optional int64 valid_until_ms = 14;
+   */
+  validUntilMs?: bigint | undefined;
+
+  /**
+   * In place of `entries`.
+   *
+   * @generated from field: optional ledger.v1.Exchange exchange = 15;
+   */
+  exchange?: Exchange | undefined;
+
+  /**
+   * True: decides by the real rules at its place in the queue and changes nothing. The answer has no transaction id and no sequence.
+   *
+   * @generated from field: bool dry_run = 16;
+   */
+  dryRun: boolean;
 };
 
 /**
@@ -171,7 +376,7 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
   transactionId: string;
 
   /**
-   * `single`, `double` or `reversal`.
+   * `single`, `double`, `reversal` or `exchange`.
    *
    * @generated from field: string kind = 3;
    */
@@ -252,6 +457,13 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
    * @generated from field: optional string reversed_by = 15;
    */
   reversedBy?: string | undefined;
+
+  /**
+   * What the transaction came from besides its entries.
+   *
+   * @generated from field: optional ledger.v1.Origin origin = 16;
+   */
+  origin?: Origin | undefined;
 };
 
 /**
@@ -1639,7 +1851,7 @@ export declare const LedgerService: GenService<{
    * PostTransaction posts one transaction and answers after the durable commit. The same key with the same request again answers the
    * transaction as it is now, with `replayed`. Errors: `idempotency_key_reused` (another request under that key, or the transaction id under
    * another key), `unbalanced`, `account_not_found`, `account_closed`, `account_is_group`, `account_is_system` (a single entry on suspense or
-   * an FX position), `currency_not_allowed`, `insufficient_funds`, `balance_overflow`. A rejected posting does not use up its key.
+   * an FX position), `currency_not_allowed`, `insufficient_funds`, `balance_overflow`, `condition_failed`, `too_late`. A rejected posting does not use up its key.
    *
    * @generated from rpc ledger.v1.LedgerService.PostTransaction
    */

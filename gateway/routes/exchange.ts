@@ -1,0 +1,118 @@
+// Exchange of one currency for another.
+import { object } from '../fields.ts';
+import { takeKeyHeader } from '../idempotency.ts';
+import { dryRunQuery, exchangeFields, exchangeOf } from '../payment-fields.ts';
+import type { App } from '../request-context.ts';
+import type { Services } from '../services.ts';
+import {
+  accountErrors,
+  answers,
+  commonFields,
+  exampleTransaction,
+  idempotencyDoc,
+  postingErrors,
+  toPosting,
+  send,
+  lastFields,
+} from './postings.ts';
+
+const exchangeBody = object({ ...commonFields, ...exchangeFields, ...lastFields });
+
+const exampleExchange = {
+  idempotency_key: 'exchange-7',
+  description: 'USD to NGN',
+  debit: { account_code: 'CUSTOMER-WALLETS-USD', currency: 'USD', amount: '100.00' },
+  credit: { account_code: 'CUSTOMER-WALLETS-NGN', currency: 'NGN' },
+  rate: { base: 'USD', quote: 'NGN', value: '1525.5' },
+};
+
+const account_id = 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8';
+const exampleEntries = [
+  {
+    account_id,
+    account_code: 'CUSTOMER-WALLETS-USD',
+    amount: '100.00',
+    side: 'debit',
+    currency: 'USD',
+    balance_after: '400.00',
+    counter: false,
+  },
+  {
+    account_id,
+    account_code: 'FX-POSITION-USD',
+    amount: '100.00',
+    side: 'credit',
+    currency: 'USD',
+    balance_after: '100.00',
+    counter: false,
+  },
+  {
+    account_id,
+    account_code: 'FX-POSITION-NGN',
+    amount: '152550.00',
+    side: 'debit',
+    currency: 'NGN',
+    balance_after: '-152550.00',
+    counter: false,
+  },
+  {
+    account_id,
+    account_code: 'CUSTOMER-WALLETS-NGN',
+    amount: '152550.00',
+    side: 'credit',
+    currency: 'NGN',
+    balance_after: '152550.00',
+    counter: false,
+  },
+];
+
+/** `POST /transactions/exchange`. */
+export function exchangeRoutes(app: App, { post }: Services): void {
+  app.post(
+    '/v1/tenants/:slug/transactions/exchange',
+    {
+      schema: { body: exchangeBody, querystring: dryRunQuery },
+      preValidation: takeKeyHeader,
+      config: {
+        access: { by: 'key', scope: 'transactions:write' },
+        doc: {
+          id: 'postExchange',
+          tag: 'Transactions',
+          summary: 'Exchange one currency for another',
+          description: `Each currency is balanced by its FX position, which is created on first use. Give one amount and a rate, or both amounts. The entries are: debit leg, its fees, its FX position, the other FX position, credit leg, its fees, spread. A quote needs no record: its id is the key, its price the body, its end \`valid_until\`. ${idempotencyDoc('body, however amounts and metadata are written', 'a second call exchanges a second time: after a lost answer, check first whether it has posted.')}`,
+          idempotent: true,
+          bodies: { dollars: exampleExchange },
+          answers: answers({
+            ...exampleTransaction,
+            kind: 'exchange',
+            idempotency_key: 'exchange-7',
+            description: 'USD to NGN',
+            reference: null,
+            currency: null,
+            amount: null,
+            entries: exampleEntries,
+            metadata: {},
+            origin: {
+              exchange: {
+                rate: exampleExchange.rate,
+                reference_rate: null,
+                rounding: 'half_even',
+                converted_debit: '100.00',
+                converted_credit: '152550.00',
+                spread: '0.00',
+                residue: '0.000000000000',
+              },
+            },
+          }),
+          errors: postingErrors,
+          errorFields: accountErrors('debit.account_code', 'credit.account_code', 'fees[0].account_code', 'spread.account_code'),
+        },
+      },
+    },
+    async (request, reply) => {
+      const posting = toPosting(request, request.body, [], request.query);
+      posting.exchange = exchangeOf(request.body);
+      return send(reply, await post(posting, reply.raw), posting.dryRun);
+    },
+  );
+}
