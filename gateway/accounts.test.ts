@@ -260,6 +260,7 @@ describe('balances and events', () => {
         amount: '3.00',
         lines: transaction.entries,
         reverses: null,
+        origin: null,
         metadata: { a: 1 },
         sequence: transaction.sequence,
       },

@@ -16,8 +16,8 @@ const idFields = Object.keys(prefixes) as (keyof typeof prefixes)[];
 
 /** Whether a path has a word instead of an id, such as `/transactions/batch`: a text without the id's prefix. */
 export function hasWordInsteadOfId(params: unknown): boolean {
-  const given = params as Partial<Record<string, string>>;
-  return idFields.some((field) => given[field] !== undefined && !given[field].startsWith(`${prefixes[field]}_`));
+  const values = params as Partial<Record<string, string>>;
+  return idFields.some((field) => values[field] !== undefined && !values[field].startsWith(`${prefixes[field]}_`));
 }
 
 /** The id of a path. Throws a validation error where it is malformed. */

@@ -60,8 +60,8 @@ export function beginRequest(request: FastifyRequest, reply: FastifyReply, { lim
 
 /** The client's own id of a request where it has 1 to 128 of `A-Za-z0-9._-`, or a new one. */
 export function requestIdOf(request: IncomingMessage): string {
-  const given = request.headers['x-request-id'];
-  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : randomUUID();
+  const requestId = request.headers['x-request-id'];
+  return typeof requestId === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(requestId) ? requestId : randomUUID();
 }
 
 /** Actor, request id and trace context: what the log keeps of the request that made a change. */

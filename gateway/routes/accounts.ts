@@ -117,8 +117,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
     async (request, reply) => {
       const { caller, query } = request;
       const { type, status, parent_code, limit = 50, cursor = '' } = query;
-      const given = { tenantId: caller.tenantId, type, status, parentCode: parent_code, limit, cursor };
-      const { accounts, nextCursor } = await ledger.listAccounts(given, callOptions(request, 5_000));
+      const rpcRequest = { tenantId: caller.tenantId, type, status, parentCode: parent_code, limit, cursor };
+      const { accounts, nextCursor } = await ledger.listAccounts(rpcRequest, callOptions(request, 5_000));
       return envelope(reply, pageJson('accounts', accounts.map(accountJson), pageOf(limit, nextCursor)));
     },
   );

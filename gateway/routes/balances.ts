@@ -56,8 +56,8 @@ export function balanceRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { caller, params, query } = request;
-      const given = { tenantId: caller.tenantId, accountCode: codeOf(params), currency: query.currency ?? '' };
-      const { balance } = await ledger.getBalance(given, callOptions(request, 5_000));
+      const rpcRequest = { tenantId: caller.tenantId, accountCode: codeOf(params), currency: query.currency ?? '' };
+      const { balance } = await ledger.getBalance(rpcRequest, callOptions(request, 5_000));
       if (!balance) throw new Error('the ledger answered without a balance');
       return envelope(reply, `"balance":${balanceJson(balance)}`);
     },

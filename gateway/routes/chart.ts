@@ -93,8 +93,8 @@ export function chartRoutes(app: App, { ledger }: Services): void {
     },
     async (request, reply) => {
       const { body, caller } = request;
-      const given = { tenantId: caller.tenantId, businessType: body.business_type, ...auditContext(request) };
-      const { businessType: made, accounts, created } = await ledger.setUpChart(given, callOptions(request, 10_000));
+      const rpcRequest = { tenantId: caller.tenantId, businessType: body.business_type, ...auditContext(request) };
+      const { businessType: made, accounts, created } = await ledger.setUpChart(rpcRequest, callOptions(request, 10_000));
       reply.code(created ? 201 : 200);
       return envelope(reply, `"business_type":${JSON.stringify(made)},"accounts":[${accounts.map(accountJson).join()}]`);
     },

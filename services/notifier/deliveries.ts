@@ -168,7 +168,7 @@ const maxQueued = 1_000;
 /** Queues failed deliveries again, the oldest first: tenant, statuses (failed alone), types, start and end. */
 export const retryStatement = {
   name: 'deliveries_retry',
-  // Rows that another retry has locked are left to it, so that the two never wait for each other.
+  // Skips rows that another retry has locked, so that two retries never wait for each other.
   text: `with chosen as materialized (
       select n.id from unnest($2::text[]) as s (status) cross join unnest($3::text[]) as e (event_type)
       cross join lateral (
@@ -199,7 +199,7 @@ export async function retryDeliveries(
   return inTransaction(pool, [tenant], async (client) => {
     const webhook = await client.query('select from webhooks where tenant_id = $1 and enabled', [tenant]);
     if (webhook.rowCount === 0) throw disabled();
-    // Counted as of before: those that are queued now are among them.
+    // The statement counts failed deliveries as they were before it, so the queued ones are among them.
     const { rows } = await client.query<{ queued: number; failed: bigint }>({ ...retryStatement, values });
     const { queued, failed } = rows[0] as (typeof rows)[0];
     if (queued > 0) await client.query(dueNow, [tenant]);
@@ -207,7 +207,7 @@ export async function retryDeliveries(
   });
 }
 
-// The last statement of the transaction that makes work, because it locks the tenant's row of `due`.
+// The last statement of a transaction that queues attempts, because it locks the tenant's row of `due`.
 const dueNow = `insert into due (tenant_id, next_at) values ($1, clock_timestamp()) ${keepEarlierDueTime}`;
 
 function disabled(): Refusal {

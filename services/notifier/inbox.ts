@@ -49,7 +49,7 @@ export class TenantInbox {
   private readonly missing: Set<string>;
   private readonly lateKeys = new Set<string>();
 
-  /** `missing`: those positions in question that lie in a gap and have not come. */
+  /** `missing`: those of the requested positions that lie in a gap and were not consumed. */
   constructor(tenant: string, { offset, parts, createdMs }: Pick<TenantInbox, 'offset' | 'parts' | 'createdMs'>, missing: LogPosition[]) {
     this.tenant = tenant;
     this.offset = offset;
@@ -74,7 +74,7 @@ export class TenantInbox {
   /** Consumes a whole range without its events. */
   pass({ after, through, createdMs }: SequenceRange): void {
     if (after >= through || through < this.offset.sequence) return;
-    // What lies before the range has not come, be it the rest of a posting.
+    // Events before the range were not consumed: whole ones, or the rest of a posting.
     const isNext = after < this.offset.sequence || (after === this.offset.sequence && this.isWhole);
     if (!isNext) this.gaps.push({ after: this.offset, before: { sequence: after + 1n, part: 0 } });
     this.offset = { sequence: through, part: lastPart };

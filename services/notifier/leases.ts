@@ -191,8 +191,8 @@ const lockIdle = {
     order by tenant_id for update skip locked`,
 };
 
-// After the lock, in a statement of its own, to see all that was committed before. At a full endpoint only the end of a lease, or a
-// result, makes work. The clock is read once: leases that end between two readings would be neither running nor ended.
+// A statement of its own after the lock, so that it sees all earlier commits. At a full endpoint a tenant is next due when its first lease ends.
+// The clock is read once: a lease that ends between two readings would count as neither running nor ended.
 const moveOn = {
   name: 'move_on',
   text: `with clock as materialized (select clock_timestamp() as at), found as materialized (
@@ -235,7 +235,7 @@ export async function leaseDue(pool: Pool, limits: LeaseLimits): Promise<LeaseCy
   return cycle;
 }
 
-/** Adds what is leased of some tenants (UUIDs) to the cycle. Those that another worker looks at are left to it. */
+/** Adds what is leased of some tenants (UUIDs) to the cycle. Skips tenants that another worker has locked. */
 async function leaseOf(pool: Pool, some: readonly string[], limits: LeaseLimits, cycle: LeaseCycle): Promise<void> {
   const { perTenant, keyIds, leaseMs } = limits;
   const free = limits.free - cycle.leased.length;

@@ -1,4 +1,4 @@
-// The names of the notifier's migrations, apart from the migrations themselves, which load MikroORM.
+// The names of the notifier's migrations. The migrations themselves are elsewhere, because they load MikroORM.
 
 /** Migrations, oldest first; the service refuses to start on a database that lacks one. */
 export const migrationNames = ['0001-baseline', '0002-webhook-headers'];

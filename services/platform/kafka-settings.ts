@@ -1,4 +1,5 @@
-// How Kafka is reached and what the topic is like, as the environment says it. Apart from the client, which a process without Kafka never loads.
+// Settings of Kafka and its topic, read from the environment.
+// Not in kafka.ts, because a process without Kafka must not load the client.
 import type { SASLOptions } from 'kafkajs';
 import { BadSetting, type Settings } from './settings.ts';
 

@@ -40,7 +40,7 @@ export function isTlsErrorCode(code: string): boolean {
   );
 }
 
-/** Whether a statement waited in vain for a lock that another transaction has. */
+/** Whether a statement gave up waiting for a lock of another transaction. */
 export function isLockTimeout(error: unknown): boolean {
   return error instanceof Error && codeOf(error) === '55P03';
 }

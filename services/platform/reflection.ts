@@ -1,4 +1,4 @@
-// Reflection, by which grpcurl and its like call a service without its .proto files.
+// gRPC reflection, so that tools such as grpcurl call a service without its .proto files.
 import { createRegistry, toBinary, type DescFile, type DescService } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import { Code, type ConnectRouter } from '@connectrpc/connect';

@@ -1,4 +1,4 @@
-// Password verifiers for `create role`, so that no password stands in a statement that PostgreSQL may log.
+// Password verifiers for `create role`, so that no statement that PostgreSQL may log contains a password.
 import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto';
 
 const iterations = 4096;

@@ -1,4 +1,4 @@
-// Cache of which tenants have a webhook. Only a hint: the sink decides each time, in the transaction that takes or skips events.
+// Cache: which tenants have a webhook. It is a hint: the sink decides each time, in the transaction that takes or skips events.
 import { quietPeriodMs } from './relay-scheduler.ts';
 
 /** The next answer counts as repeated within this time, milliseconds. It is more than a quiet period and the question at its end. */
