@@ -151,6 +151,7 @@ describe('access to routes', () => {
       getAccount: 'accounts:read',
       updateAccount: 'accounts:write',
       postSingle: 'transactions:write',
+      postExchange: 'transactions:write',
       postDouble: 'transactions:write',
       reverseTransaction: 'transactions:write',
       listTransactions: 'transactions:read',

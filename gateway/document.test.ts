@@ -217,7 +217,9 @@ describe('the OpenAPI document', () => {
       contract.document.paths['/v1/tenants/{slug}/accounts/code/{account_code}'].patch.requestBody.content['application/json'];
     expect(Object.keys(schema.properties).sort()).toEqual([
       'allow_negative',
+      'blocked',
       'description',
+      'limits',
       'metadata',
       'name',
       'parent_code',
