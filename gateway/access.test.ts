@@ -12,7 +12,8 @@ let stranger: Person;
 let mine: Tenant;
 let theirs: Tenant;
 let key: string;
-const ofScope = new Map<string, string>();
+/** For each scope a key that has it alone, and one with all the others. */
+const ofScope = new Map<string, [own: string, others: string]>();
 
 beforeAll(async () => {
   cluster = await startCheckedCluster();
@@ -21,7 +22,10 @@ beforeAll(async () => {
   stranger = await cluster.signUp();
   theirs = await cluster.tenant({ person: stranger });
   key = await cluster.apiKey(mine);
-  for (const scope of scopes) ofScope.set(scope, await cluster.apiKey(mine, [scope]));
+  for (const scope of scopes) {
+    const others = scopes.filter((each) => each !== scope);
+    ofScope.set(scope, [await cluster.apiKey(mine, [scope]), await cluster.apiKey(mine, others)]);
+  }
   await cluster.rest('POST', `/v1/tenants/${mine.slug}/accounts/setup`, { key, body: { business_type: 'wallet' } });
 });
 afterAll(() => cluster.stop());
@@ -62,16 +66,13 @@ describe('access to routes', () => {
     const [head, payload] = mine.owner.token.split('.');
     const unsigned = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${payload}.`;
     const bad = ['x', '', key.slice(0, -1), `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`, `${head}.${payload}.AAAA`, unsigned];
-    for (const operation of guarded()) {
-      for (const each of bad)
-        expect(await ask(operation, pathOf(operation), { key: each })).toEqual([operation.id, 401, 'unauthenticated']);
-      for (const [authorization, said] of [
-        ['Bearer x', 'Bearer realm="ledger", error="invalid_token"'],
-        // What is no bearer token is not called a wrong one (RFC 6750, section 3.1).
-        [`Basic ${key}`, 'Bearer realm="ledger"'],
-      ] as const) {
-        const { status, headers } = await cluster.rest(operation.method, pathOf(operation), { headers: { authorization } });
-        expect([operation.id, status, headers.get('www-authenticate')]).toEqual([operation.id, 401, said]);
+    const none = 'Bearer realm="ledger"';
+    // What is no bearer token is not called a wrong one (RFC 6750, section 3.1).
+    const headers = [...bad.map((each) => [`Bearer ${each}`, `${none}, error="invalid_token"`]), [`Basic ${key}`, none]] as const;
+    for (const operation of guarded().filter(({ id }) => ['getUser', 'listApiKeys', 'postSingle'].includes(id))) {
+      for (const [authorization, challenge] of headers) {
+        const answer = await cluster.rest(operation.method, pathOf(operation), { headers: { authorization } });
+        expect([operation.id, answer.status, answer.headers.get('www-authenticate')]).toEqual([operation.id, 401, challenge]);
       }
     }
   });
@@ -88,7 +89,7 @@ describe('access to routes', () => {
   });
 
   test('another tenant is an unknown one, before scope, body and ids', async () => {
-    const single = ofScope.get('reports:read') ?? '';
+    const [single = ''] = ofScope.get('reports:read') ?? [];
     for (const operation of guarded().filter(({ path }) => /\{(slug|tenant_id)\}/.test(path))) {
       const credential = operation.security === 'apiKeyToken' ? single : mine.owner.token;
       const path = pathOf(operation, { tenant: theirs, id: 'malformed' });
@@ -126,20 +127,12 @@ describe('access to routes', () => {
     const guardedByKey = contract.operations.filter(({ security }) => security === 'apiKeyToken');
     expect(guardedByKey.length).toBeGreaterThan(10);
     for (const operation of guardedByKey) {
-      for (const scope of scopes) {
-        const path = pathOf(operation, { id: 'malformed' });
-        const { status, headers, body } = await cluster.rest(operation.method, path, {
-          ...hopeless(operation),
-          key: ofScope.get(scope) ?? '',
-        });
-        const said = `Bearer realm="ledger", error="insufficient_scope", scope="${operation.scope}"`;
-        const refused = status === 403 && body.code === 'forbidden' && headers.get('www-authenticate') === said;
-        expect([operation.id, scope, refused ? 'refused' : status]).toEqual([
-          operation.id,
-          scope,
-          scope === operation.scope ? expect.any(Number) : 'refused',
-        ]);
-      }
+      const [own = '', others = ''] = ofScope.get(operation.scope!) ?? [];
+      const path = pathOf(operation, { id: 'malformed' });
+      const { status, headers, body } = await cluster.rest(operation.method, path, { ...hopeless(operation), key: others });
+      const challenge = `Bearer realm="ledger", error="insufficient_scope", scope="${operation.scope}"`;
+      expect([operation.id, status, body.code, headers.get('www-authenticate')]).toEqual([operation.id, 403, 'forbidden', challenge]);
+      expect([operation.id, (await ask(operation, path, { ...hopeless(operation), key: own }))[1]]).not.toEqual([operation.id, 403]);
     }
     const wanted = Object.fromEntries(guardedByKey.map(({ id, scope }) => [id, scope]));
     expect(wanted).toEqual({
@@ -153,6 +146,7 @@ describe('access to routes', () => {
       postSingle: 'transactions:write',
       postExchange: 'transactions:write',
       postDouble: 'transactions:write',
+      postExchange: 'transactions:write',
       reverseTransaction: 'transactions:write',
       listTransactions: 'transactions:read',
       getTransaction: 'transactions:read',
@@ -176,7 +170,7 @@ describe('access to routes', () => {
 
   test('balances in the hierarchy want balances:read too', async () => {
     const path = `/v1/tenants/${mine.slug}/accounts/hierarchy?include=balances`;
-    expect((await cluster.rest('GET', path, { key: ofScope.get('accounts:read') ?? '' })).status).toBe(403);
+    expect((await cluster.rest('GET', path, { key: ofScope.get('accounts:read')![0] })).status).toBe(403);
     const both = await cluster.apiKey(mine, ['accounts:read', 'balances:read']);
     expect((await cluster.rest('GET', path, { key: both })).status).toBe(200);
   });
@@ -247,13 +241,6 @@ describe('after the credential', () => {
           expect(await ask(operation, `${path}?currency=XXX`, good)).toEqual([operation.id, 400, 'validation_failed']);
         }
       }
-    }
-  });
-
-  test('routes that come later are unknown today', async () => {
-    for (const path of ['reports', 'statements', 'holds', 'exports', 'transactions/batch/x']) {
-      const { status, body } = await cluster.rest('GET', `/v1/tenants/${mine.slug}/${path}`, { key });
-      expect([path, status, body.code]).toEqual([path, 404, 'route_not_found']);
     }
   });
 });

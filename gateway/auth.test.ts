@@ -6,7 +6,6 @@ import { jest } from '@jest/globals';
 import { startGatewayOnly } from '../test/gateway-only.ts';
 import { metricOf, until } from '../test/polling.ts';
 import { checkedRest, readContract } from '../test/contract.ts';
-import { newEmail } from '../test/identity.ts';
 import { startCluster, type Answer, type Cluster, type Tenant } from '../test/cluster.ts';
 
 // Some of these wait for what is known of a key to be forgotten, again on a machine that was too busy the first time.
@@ -45,26 +44,6 @@ async function lastTaken(withKey: string, status: number): Promise<{ refused: An
 }
 
 describe('a key', () => {
-  test('is verified once for concurrent requests, and not at all if its checksum is wrong', async () => {
-    const asked = () => metricOf(cluster, 'identity', 'grpc_server_seconds_count{', 'VerifyApiKey');
-    // Once more for each further three seconds, on however busy a machine.
-    const askedOf = async (work: () => Promise<unknown>) => {
-      const [before, began] = [await asked(), performance.now()];
-      await work();
-      const more = (await asked()) - before;
-      return { more, atMost: 1 + Math.floor((performance.now() - began) / 2500) };
-    };
-    const text = await cluster.apiKey(tenant);
-    const wrong = text.slice(0, -1) + (text.endsWith('x') ? 'y' : 'x');
-    expect((await askedOf(async () => expect((await balance(wrong)).status).toBe(401))).more).toBe(0);
-    const right = await askedOf(async () => {
-      const answers = await Promise.all(Array.from({ length: 30 }, () => balance(text)));
-      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    });
-    expect(right.more).toBeGreaterThan(0);
-    expect(right.more).toBeLessThanOrEqual(right.atMost);
-  });
-
   test('is dead everywhere within five seconds of its revocation', async () => {
     const text = await cluster.apiKey(tenant);
     expect((await balance(text)).status).toBe(200);
@@ -103,63 +82,20 @@ describe('a key', () => {
     expect(await finishDead()).toBe(401);
     expect((await rest('POST', `/v1/tenants/${tenant.slug}/transactions`, { key, body: body('too late') })).status).toBe(201);
   });
-
-  test('stops at its expiry, even if it was just verified', async () => {
-    // On a busy machine a key that lives for moments may expire before it is asked about.
-    for (let lifeMs = 2500; ; lifeMs *= 2) {
-      const expires_at = new Date(Date.now() + lifeMs).toISOString();
-      const body = { name: 'short', scopes: ['balances:read'], expires_at };
-      const created = await rest('POST', `/v1/tenants/${tenant.id}/api-keys`, { key: tenant.owner.token, body });
-      const { refused, since } = await lastTaken(created.body.data?.api_key.key ?? '', 401);
-      if (since === -Infinity && lifeMs < 20_000) continue;
-      expect(refused.body.code).toBe('unauthenticated');
-      expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
-      expect(since).toBeGreaterThan(0);
-      expect(since).toBeLessThan(Date.parse(expires_at));
-      return;
-    }
-  });
 });
 
-test('the address that a trusted proxy names is the one whose failed logins count', async () => {
-  const { email } = await cluster.signUp();
-  const attempt = (address: string) =>
-    rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': address } });
-  // Some proxies name the port, too.
-  for (let failure = 0; failure < 10; failure += 1) expect((await attempt(`192.0.2.1:${50_000 + failure}`)).status).toBe(401);
-  expect((await attempt('192.0.2.1')).status).toBe(429);
-  expect((await attempt('192.0.2.2')).status).toBe(401);
-});
-
-test.each(['127.0.0.9:443', '[::1]', '[::1]:443'])('a trusted proxy that another names as %s is still one', async (proxy) => {
-  const { email } = await cluster.signUp();
-  const attempt = (address: string) =>
-    rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': `${address}, ${proxy}` } });
-  for (let failure = 0; failure < 10; failure += 1) expect((await attempt('192.0.2.5')).status).toBe(401);
-  expect((await attempt('192.0.2.5')).status).toBe(429);
-  expect((await attempt('192.0.2.6')).status).toBe(401);
-});
-
-test('a login from one address does not wait for registrations from another', async () => {
-  const { email, password } = await cluster.signUp();
-  const from = (address: string, path: string, body: object) =>
-    rest('POST', `/v1/auth/${path}`, { body, headers: { 'x-forwarded-for': address } });
-  const mostAtOnce = maxInFlight / 2 - 2;
-  const registeredMeanwhile = async () => {
-    let registered = 0;
-    const crowd = Array.from({ length: mostAtOnce }, async () => {
-      const body = { email: newEmail(), password, first_name: 'Ada', last_name: 'Lovelace' };
-      expect((await from('192.0.2.3', 'register', body)).status).toBe(201);
-      registered++;
-    });
-    expect((await from('192.0.2.4', 'login', { email, password })).status).toBe(200);
-    const meanwhile = registered;
-    await Promise.all(crowd);
-    return meanwhile;
-  };
-  // Where this process or identity stood still, all may have been registered before he came.
-  await until(registeredMeanwhile, (registered) => registered < mostAtOnce / 2);
-});
+test.each(['', ', 127.0.0.9:443', ', [::1]', ', [::1]:443'])(
+  'failed logins count for the address that a trusted proxy names, behind further proxies %j',
+  async (proxies) => {
+    const { email } = await cluster.signUp();
+    const attempt = (address: string) =>
+      rest('POST', '/v1/auth/login', { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': address + proxies } });
+    // Some proxies name the port, too.
+    for (let failure = 0; failure < 10; failure += 1) expect((await attempt(`192.0.2.1:${50_000 + failure}`)).status).toBe(401);
+    expect((await attempt('192.0.2.1')).status).toBe(429);
+    expect((await attempt('192.0.2.2')).status).toBe(401);
+  },
+);
 
 describe('while identity is away', () => {
   test('a client that leaves before its credential is checked uses no slot of its tenant', async () => {
@@ -188,25 +124,11 @@ describe('while identity is away', () => {
   });
 
   test('a cached key works for three more seconds, then answers 503, and works again afterwards', async () => {
-    const awayFor = async () => {
-      await until(
-        () => balance(),
-        ({ status }) => status === 200,
-      );
-      await cluster.kill('identity');
-      const killed = Date.now();
-      const { refused: away, since } = await lastTaken(key, 503);
-      return { away, takenMs: since - killed };
-    };
-    let { away, takenMs } = await awayFor();
-    // On a busy machine three seconds may have passed before the first question.
-    for (let again = 0; takenMs < 0 && again < 3; again += 1) {
-      await cluster.restart('identity');
-      ({ away, takenMs } = await awayFor());
-    }
+    await cluster.kill('identity');
+    const killed = Date.now();
+    const { refused: away, since } = await lastTaken(key, 503);
     expect([away.status, away.body.code, away.headers.get('retry-after')]).toEqual([503, 'unavailable', '1']);
-    expect(takenMs).toBeGreaterThanOrEqual(0);
-    expect(takenMs).toBeLessThanOrEqual(3000);
+    expect(since - killed).toBeLessThanOrEqual(3000);
     for (const [path, body] of [
       ['/v1/auth/login', { email: 'a@b.cd', password: 'x' }],
       ['/v1/auth/refresh', { refresh_token: 'x' }],

@@ -99,13 +99,6 @@ export function currentRun(): Run {
   return JSON.parse(text) as Run;
 }
 
-/** Whether the role of its `adminUrl` is a superuser. */
-export async function isRunBySuperuser(): Promise<boolean> {
-  const ask = 'select rolsuper from pg_roles where rolname = current_user';
-  const { rows } = await withClient(currentRun().adminUrl, (client) => client.query<{ rolsuper: boolean }>(ask));
-  return rows[0]?.rolsuper === true;
-}
-
 /** Removes the processes and directories of killed runs. */
 async function endDeadRuns(): Promise<void> {
   for (const name of readdirSync(tmpdir()).filter((each) => each.startsWith(directoryPrefix))) {

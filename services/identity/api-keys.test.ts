@@ -55,21 +55,12 @@ describe('create', () => {
     expect(identity.child.output()).not.toContain(key);
   });
 
-  test('repeated scopes are folded', async () => {
-    const { apiKey } = await create({ scopes: ['balances:read', 'accounts:read', 'balances:read'] });
-    expect(apiKey!.scopes).toEqual(['balances:read', 'accounts:read']);
-  });
-
   test.each([
     ['name', 'required', { name: '' }],
-    ['name', 'max', { name: 'x'.repeat(256) }],
-    ['name', 'unicode', { name: '\0' }],
     ['scopes', 'min', { scopes: [] }],
     ['scopes[1]', 'oneof', { scopes: ['accounts:read', 'accounts:all'] }],
-    ['scopes[0]', 'oneof', { scopes: [''] }],
     ['description', 'max', { description: 'x'.repeat(1001) }],
     ['expires_at', 'gt', { expiresMs: 0n }],
-    ['expires_at', 'gt', { expiresMs: -(2n ** 63n) }],
     ['expires_at', 'datetime', { expiresMs: 2n ** 63n - 1n }],
   ])('%s is rejected with the tag %s', async (field, tag, change) => {
     expect(await refusal(create(change))).toMatchObject({ reason: 'validation_failed', field, tag });
@@ -104,10 +95,6 @@ describe('verify', () => {
   test('the right id with another secret is no valid key', async () => {
     const { apiKey } = await create();
     expect(await verify(newKeyText(apiKey!.id))).toBeUndefined();
-  });
-
-  test('an unknown key is not valid', async () => {
-    expect(await verify(newKeyText(newId('key')))).toBeUndefined();
   });
 
   test('garbage is not valid, without a look-up', async () => {

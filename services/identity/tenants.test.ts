@@ -32,10 +32,6 @@ test('a new tenant is active, keeps what was sent, and its creator is its owner'
   expect(await client.verifyTenantMember({ userId, tenantId: tenant!.id })).toMatchObject({ role: 'owner' });
 });
 
-test('a description that was not sent is absent', async () => {
-  expect((await client.createTenant({ userId, ...books, slug: newSlug() })).tenant!.description).toBeUndefined();
-});
-
 test('a slug is taken once, by any user', async () => {
   const slug = newSlug();
   const { tenant } = await client.createTenant({ userId, ...books, slug });
@@ -61,27 +57,11 @@ test('of tenants made with one slug at once one wins', async () => {
   }
 });
 
-test.each(['ab', 'A-b-c', '-abc', 'abc-', 'a--b', 'a_b', 'äbc', 'abc\n', 'a'.repeat(64)])('%j is no slug', async (slug) => {
-  expect(await refusal(client.createTenant({ userId, ...books, slug }))).toMatchObject({
-    reason: 'validation_failed',
-    field: 'slug',
-    tag: 'slug',
-  });
-});
-
-test.each(['abc', '007', 'a-b-c', 'a'.repeat(63)])('%j is a slug', async (slug) => {
-  expect((await client.createTenant({ userId, ...books, slug })).tenant!.slug).toBe(slug);
-});
-
 test.each([
   ['name', 'required', { name: '' }],
-  ['name', 'max', { name: 'x'.repeat(256) }],
-  ['name', 'unicode', { name: '\0' }],
-  ['slug', 'required', { slug: '' }],
-  ['business_type', 'required', { businessType: '' }],
+  ['slug', 'slug', { slug: 'A-b-c' }],
   ['business_type', 'oneof', { businessType: 'Wallet' }],
   ['description', 'max', { description: 'x'.repeat(1001) }],
-  ['description', 'unicode', { description: 'a\0' }],
 ])('%s is rejected with the tag %s', async (field, tag, change) => {
   const info = await refusal(client.createTenant({ userId, ...books, slug: newSlug(), ...change }));
   expect(info).toMatchObject({ reason: 'validation_failed', field, tag });
@@ -143,11 +123,6 @@ test.each([
   ['limit', 'max', { limit: 101 }],
   ['limit', 'min', { limit: -1 }],
   ['cursor', 'cursor', { cursor: 'x' }],
-  ['cursor', 'cursor', { cursor: 'AAAAAAAAAAAAAAAAAAAAA!' }],
-  ['cursor', 'cursor', { cursor: 'AAAAAAAAAAAAAAAAAAAAAB' }],
-  ['cursor', 'cursor', { cursor: Buffer.alloc(16, 7).toString('base64url') }],
-  ['cursor', 'cursor', { cursor: Buffer.alloc(22, 7).toString('base64url') }],
-  ['cursor', 'cursor', { cursor: '\0' }],
 ])('of a list %s is rejected with the tag %s', async (field, tag, change) => {
   expect(await refusal(client.listTenants({ userId, ...change }))).toMatchObject({ reason: 'validation_failed', field, tag });
 });

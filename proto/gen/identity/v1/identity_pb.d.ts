@@ -177,7 +177,7 @@ export declare const ApiKeySchema: GenMessage<ApiKey>;
  */
 export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
   /**
-   * At most 254 code points; compared without regard to case.
+   * At most 254 code points; kept in NFC, compared without regard to case.
    *
    * @generated from field: string email = 1;
    */
