@@ -146,7 +146,6 @@ describe('access to routes', () => {
       postSingle: 'transactions:write',
       postExchange: 'transactions:write',
       postDouble: 'transactions:write',
-      postExchange: 'transactions:write',
       reverseTransaction: 'transactions:write',
       listTransactions: 'transactions:read',
       getTransaction: 'transactions:read',
