@@ -1,5 +1,5 @@
 import { startCheckedCluster } from '../test/contract.ts';
-import { deposit, id, line, newWallet, type Customer } from '../test/customer.ts';
+import { deposit, id, line, newCustomer, newWallet, type Customer } from '../test/customer.ts';
 import type { Cluster } from '../test/cluster.ts';
 import { until } from '../test/polling.ts';
 
@@ -59,6 +59,16 @@ describe('conditions', () => {
     expect((await customer.post('transactions', { ...line(wallet, 'credit'), require: allowed })).status).toBe(201);
   });
 
+  test('an amount written otherwise is the same request, and an account that does not exist is refused whatever else holds', async () => {
+    const body = (gte: string) => withdrawal({ available: { gte } }, { idempotency_key: 'written' });
+    expect((await double(body('1'))).status).toBe(201);
+    expect((await double(body('1.00'))).status).toBe(200);
+    expect((await double(body('1.01'))).status).toBe(422);
+    const nobody = [{ account_code: 'NOBODY', currency: 'USD', version: 0 }];
+    const refused = await double(withdrawal({ version: 0 }, { require: nobody }));
+    expect([refused.body.code, refused.body.details.field]).toEqual(['account_not_found', 'require[0].account_code']);
+  });
+
   test.each([
     [{ avialable: { gte: '1' } }, 'entries[0].require.avialable', 'unknown'],
     [{ available: { gt: '1' } }, 'entries[0].require.available.gt', 'unknown'],
@@ -109,6 +119,18 @@ describe('dry run', () => {
     const replayed = await double(body, '?dry_run=true');
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
     expect(replayed.body.data.transaction.transaction_id).toBe(posted.body.data.transaction.transaction_id);
+  });
+
+  test('among postings that are under way it changes nothing of what they do', async () => {
+    const before = await balance();
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, index) =>
+        double(withdrawal(undefined, { idempotency_key: `among-${Math.floor(index / 2)}` }), index % 2 === 0 ? '?dry_run=true' : ''),
+      ),
+    );
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(15);
+    const after = await balance();
+    expect([Number(before.balance) - Number(after.balance), after.version - before.version]).toEqual([150, 15]);
   });
 
   test('it refuses as the posting would', async () => {
@@ -197,6 +219,28 @@ describe('exchange', () => {
     expect(back.status).toBe(201);
   });
 
+  test('first exchanges at once make each FX position once, and those only tried make none', async () => {
+    const other = await newCustomer(cluster);
+    const body = {
+      debit: { account_code: 'A', currency: 'EUR', amount: '5.00' },
+      credit: { account_code: 'B', currency: 'GBP', amount: '4.00' },
+    };
+    const post = (query = '') => other.post(`transactions/exchange${query}`, body);
+    expect((await post()).body.details).toMatchObject({ field: 'debit.account_code', tag: 'account_not_found' });
+    for (const account_code of ['A', 'B']) await other.post('accounts', { account_code, name: account_code, type: 'asset' });
+    expect((await post('?dry_run=true')).status).toBe(200);
+    const systemCodes = async () =>
+      (await other.get('accounts')).accounts.filter((each: any) => each.system).map((each: any) => each.account_code);
+    expect(await systemCodes()).toEqual([]);
+    const answers = await Promise.all(Array.from({ length: 16 }, (_, index) => post(index % 4 === 0 ? '?dry_run=true' : '')));
+    expect(answers.map(({ status }) => status).sort()).toEqual([...Array(4).fill(200), ...Array(12).fill(201)]);
+    expect((await systemCodes()).sort()).toEqual(['FX-POSITION-EUR', 'FX-POSITION-GBP']);
+    expect((await other.get('accounts/code/FX-POSITION-EUR/balance?currency=EUR')).balance).toMatchObject({
+      balance: '60.00',
+      version: 12,
+    });
+  });
+
   test.each([
     [{ credit: { account_code: wallet, currency: 'USD' } }, 'credit.currency', 'same'],
     [{ credit: { ...dollars.credit, amount: '1.00' } }, 'rate', 'same'],
@@ -262,6 +306,19 @@ describe('limits of an account', () => {
       { field: 'entries[1].account_code', tag: 'max_balance', value: 'CAPPED' },
     ]);
     expect((await pay('CAPPED', '1.00')).status).toBe(201);
+  });
+
+  test('blocks and ceilings hold for a reversal too', async () => {
+    await open('BACK', {});
+    const deposited = (await take('BACK', '5.00')).body.data.transaction.transaction_id;
+    const paid = (await pay('BACK', '5.00')).body.data.transaction.transaction_id;
+    await change('BACK', { blocked: ['debit'], limits: [{ currency: 'USD', max_balance: '0' }] });
+    const refused = async (of: string) => {
+      const { status, body } = await customer.post(`transactions/${of}/reverse`, {});
+      return [status, body.code];
+    };
+    expect(await refused(deposited)).toEqual([422, 'account_blocked']);
+    expect(await refused(paid)).toEqual([422, 'limit_exceeded']);
   });
 
   test('a block refuses its side only, and an override with its scope leaves a trace', async () => {

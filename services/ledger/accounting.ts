@@ -239,10 +239,8 @@ export function post(request: Request, books: Books): Posted {
     if (!broken.includes(refusal.reason)) broken.push(refusal.reason);
   };
   lines.forEach((line, index) => refuseUnlessOverridden(blockedLine(line, index, request)));
-  for (const change of changes) {
-    refuseUnlessOverridden(belowFloor(change, request));
-    refuseUnlessOverridden(aboveCeiling(change, request));
-  }
+  for (const change of changes) refuseUnlessOverridden(belowFloor(change, request));
+  for (const change of changes) refuseUnlessOverridden(aboveCeiling(change, request));
   return { lines, changes, broken };
 }
 
@@ -315,8 +313,10 @@ function aboveCeiling({ account, currency, before, after }: BalanceChange, reque
 
 /** Versions are compared with those before the request, amounts with those after it. */
 function conditionsMustHold(conditions: readonly Condition[], books: Books, changes: BalanceChange[]): void {
-  for (const { field, code, currency, checks } of conditions) {
-    const account = accountMustFit(code, currency, books, `${field}.account_code`, null);
+  // An account that does not exist or fit is a mistake of the request: it is refused for that, whatever holds.
+  const accounts = conditions.map(({ field, code, currency }) => accountMustFit(code, currency, books, `${field}.account_code`, null));
+  for (const [index, { field, code, currency, checks }] of conditions.entries()) {
+    const account = accounts[index] as Account;
     const change = changes.find((each) => each.account === account && each.currency === currency);
     const before = change?.before ?? books.balance(account, currency);
     for (const { path, measure, comparator, value, text } of checks) {

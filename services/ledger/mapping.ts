@@ -129,7 +129,8 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
       field,
       code,
       currency,
-      checks.map(({ path, text }) => [path, text]),
+      // Not the text: however an amount is written, the request is the same.
+      checks.map(({ path, value }) => [path, value]),
     ]);
     validated.terms = `${validated.terms ?? ''}${jsonOf([conditions, validated.validUntilMs, validated.overrideReason])}`;
   }

@@ -186,6 +186,13 @@ test('blocks and limits hold but for an override', () => {
   expect(found(bounded({ blocked: ['credit'] }))).toEqual(['event 7 has a credit entry on b, which is blocked for it']);
   const overridden = { ...first(), origin: create(OriginSchema, { override: { reason: 'r', broken: ['account_blocked'] } }) };
   expect(findings([bounded({ blocked: ['credit'] }), event(overridden)])).toEqual([]);
+  // What an override has left below zero can be changed in other respects.
+  const below = posting(
+    ['b debit 5.00 NGN -5.00', 'a credit 5.00 NGN -5.00'],
+    ['b NGN 0.00 -5.00 5.00 0.00 1', 'a NGN 0.00 -5.00 0.00 5.00 1'],
+  );
+  below.origin = create(OriginSchema, { override: { reason: 'r', broken: ['insufficient_funds'] } });
+  expect(findings([event(below), bounded({ blocked: ['debit'] })])).toEqual([]);
 });
 
 describe('an account with several balances', () => {

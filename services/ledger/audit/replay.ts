@@ -176,7 +176,9 @@ export class Replay {
     if (changed.includes('status') && record.status === 'closed' && record.isGroup && this.hasActiveBelow(record)) {
       problem('closes a group that has active accounts below it');
     }
-    if (!record.allowNegative && [...this.balancesOf(account)].some((balance) => net(balance) < 0n)) {
+    // An override may have left one below zero that is changed in something else.
+    const forbids = changed.includes('allowNegative') && !record.allowNegative;
+    if (forbids && [...this.balancesOf(account)].some((balance) => net(balance) < 0n)) {
       problem('forbids an account below zero to be there');
     }
     account.record = record;

@@ -63,6 +63,33 @@ async function live(tenantId: string): Promise<void> {
   for (const transactionId of [single, double]) await client.reverseTransaction({ tenantId, transactionId });
   await client.updateAccount({ tenantId, accountCode: 'till', name: 'Till 1', description: '', metadata: '{}' });
   await client.updateAccount({ tenantId, accountCode: 'REGULATORY-RESERVES', status: 'active', allowNegative: false });
+  await pay(tenantId);
+}
+
+/** An exchange, and an account with limits that an override has left below them. */
+async function pay(tenantId: string): Promise<void> {
+  const { client } = audit.ledger;
+  const exchange = {
+    debit: { accountCode: 'till', currency: 'EUR', amount: '10.01' },
+    credit: { accountCode: 'CUSTOMER-WALLETS-GBP', currency: 'GBP' },
+    rate: { base: 'GBP', quote: 'EUR', value: '1.17' },
+    fees: [{ accountCode: 'FEES-FX', currency: 'EUR', amount: '0.03' }],
+    spread: { accountCode: 'FX-GAINS', referenceRate: '1.15' },
+  };
+  const { transaction } = await client.postTransaction({ posting: { tenantId, exchange, actor: 'k' } });
+  await client.reverseTransaction({ tenantId, transactionId: transaction!.transactionId });
+  const limits = [{ currency: 'NGN', minAvailable: '-5.00', maxBalance: '7' }];
+  await client.createAccount({ tenantId, accountCode: 'line', name: 'Line', type: 'liability', allowNegative: false, limits });
+  const change = { tenantId, accountCode: 'line' };
+  await client.updateAccount({
+    ...change,
+    limits: { limits: [...limits, { currency: 'USD', maxBalance: '0' }] },
+    blocked: { sides: ['debit'] },
+  });
+  const lines = entries('line debit 9.00 NGN', 'SETTLEMENT-NGN credit 9.00 NGN');
+  expect((await refusal(client.postTransaction({ posting: { tenantId, entries: lines } }))).reason).toBe('account_blocked');
+  await client.postTransaction({ posting: { tenantId, entries: lines, overrideReason: 'charged back' } });
+  await client.updateAccount({ ...change, name: 'Overdrawn line', blocked: { sides: [] } });
 }
 
 async function putBack(): Promise<void> {
@@ -73,7 +100,7 @@ test('verify and rebuild --check find nothing in an intact ledger', async () => 
   expect(await audit.verified()).toEqual([]);
   expect(await audit.checked()).toEqual([]);
   const seen = await verify(audit.operator, {}, () => undefined);
-  expect(seen).toMatchObject({ tenants: 2, transactions: 12, findings: 0 });
+  expect(seen).toMatchObject({ tenants: 2, transactions: 18, findings: 0 });
   expect(seen.events).toBeGreaterThan(120);
 });
 
@@ -291,7 +318,7 @@ describe('as a command', () => {
   test('it prints a summary and ends with 0, or with 1 if something differs', async () => {
     await putBack();
     expect(run('verify')).toMatchObject({ status: 0, stderr: '' });
-    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 12 transactions verified: nothing differs\n$/);
+    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 18 transactions verified: nothing differs\n$/);
     const one = run('rebuild', '--check', '--tenant', tenantId);
     expect(one).toMatchObject({ status: 0, stderr: '' });
     expect(one.stdout).toMatch(/^1 tenant derived from [0-9]+ events: nothing differs\n$/);
