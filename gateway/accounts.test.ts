@@ -38,6 +38,7 @@ describe('accounts', () => {
     expect(created.status).toBe(201);
     const account = {
       ...plainAsset,
+      ...{ limits: [], blocked: [] },
       ...body,
       id: id('acc'),
       version: 1,

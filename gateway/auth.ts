@@ -13,6 +13,7 @@ export const scopes = [
   'transactions:write',
   'webhooks:manage',
   'reports:read',
+  'limits:override',
 ] as const;
 
 /** One of the scopes. */

@@ -42,6 +42,8 @@ const table = {
   currency_not_allowed: [422, 'the account does not hold this currency', 'currency'],
   balance_overflow: [422, 'the balance would grow beyond what can be kept', 'entries'],
   condition_failed: [422, 'a condition of the request does not hold', 'require[0].available.gte'],
+  account_blocked: [422, 'the account is blocked for this side', 'entries'],
+  limit_exceeded: [422, 'a limit of the account would be exceeded', 'entries'],
   too_late: [422, 'the request was valid until an earlier time', 'valid_until'],
   too_large: [422, 'the answer would be too large', 'depth'],
   idempotency_key_reused: [422, 'the idempotency key was used for another request', 'idempotency_key'],

@@ -2,7 +2,7 @@
 // Records with metadata are written as text: parsing stored metadata would cost the hot path, and numbers their digits.
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
-import type { AccountRecord, Event, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, Event, ExchangeOrigin, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
@@ -123,6 +123,12 @@ function accountFields(account: AccountRecord): string {
     allow_negative: account.allowNegative,
     status: account.status,
     system: account.system,
+    limits: account.limits.map(({ currency: of, minAvailable = null, maxBalance = null }) => ({
+      currency: of,
+      min_available: minAvailable,
+      max_balance: maxBalance,
+    })),
+    blocked: account.blocked,
     version: Number(account.version),
     created_at: timeOf(account.createdMs),
     updated_at: timeOf(account.updatedMs),
@@ -160,19 +166,24 @@ function originJson(origin: Origin | undefined): string {
   return origin ? JSON.stringify(originRecord(origin)) : 'null';
 }
 
-function originRecord({ exchange }: Origin): object {
-  if (!exchange?.rate) throw new Error('an origin without what it came from');
-  const { rate, referenceRate = null, rounding, convertedDebit, convertedCredit, spread, residue } = exchange;
+function originRecord({ exchange, override }: Origin): object {
   return {
-    exchange: {
-      rate: { base: rate.base, quote: rate.quote, value: rate.value },
-      reference_rate: referenceRate,
-      rounding,
-      converted_debit: convertedDebit,
-      converted_credit: convertedCredit,
-      spread,
-      residue,
-    },
+    exchange: exchange ? exchangeRecord(exchange) : null,
+    override: override ? { reason: override.reason, broken: override.broken } : null,
+  };
+}
+
+function exchangeRecord(exchange: ExchangeOrigin): object {
+  const { rate, referenceRate = null, rounding, convertedDebit, convertedCredit, spread, residue } = exchange;
+  if (!rate) throw new Error('an exchange without its rate');
+  return {
+    rate: { base: rate.base, quote: rate.quote, value: rate.value },
+    reference_rate: referenceRate,
+    rounding,
+    converted_debit: convertedDebit,
+    converted_credit: convertedCredit,
+    spread,
+    residue,
   };
 }
 

@@ -124,6 +124,8 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   account_is_system: { field: 'account_code', tag: 'account_is_system', value: 'SUSPENSE-USD' },
   currency_not_allowed: { field: 'account_code', tag: 'currency_not_allowed', value: 'CUSTOMER-WALLETS-NGN' },
   condition_failed: { field: 'require[0].available.gte', tag: 'condition_failed', value: '0.00' },
+  account_blocked: { field: 'account_code', tag: 'account_blocked', value: 'CUSTOMER-WALLETS-USD' },
+  limit_exceeded: { field: 'account_code', tag: 'max_balance', value: 'CUSTOMER-WALLETS-USD' },
   too_late: { field: 'valid_until', tag: 'too_late', value: '2030-01-31T12:00:00Z' },
   unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD', debits: '100.00', credits: '99.99', difference: '0.01' },
   balance_overflow: { field: 'account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },

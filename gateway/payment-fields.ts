@@ -1,7 +1,9 @@
 // Request fields of payments: conditions, the end of validity, dry runs and exchanges; and how they become messages of the ledger.
 import { Type, type Static } from 'typebox';
+import type { AccountLimit } from '../proto/gen/ledger/v1/events_pb.js';
 import type { Condition, Exchange, ExchangeLeg, Posting } from '../proto/gen/ledger/v1/ledger_pb.js';
-import { accountCode, amount, currency, flag, object, oneOf, optional, patterned, time, whole } from './fields.ts';
+import { missingScope, type Caller } from './auth.ts';
+import { accountCode, amount, currency, flag, object, oneOf, optional, patterned, sides, time, whole } from './fields.ts';
 
 /** How a computed amount is rounded. */
 export const roundings = ['half_even', 'half_up', 'down', 'up'] as const;
@@ -46,7 +48,65 @@ export const terms = {
   valid_until: optional(
     Type.Unsafe<string>({ ...time, description: 'From this time on, by the database’s clock, the request is refused (`too_late`).' }),
   ),
+  override_reason: optional(
+    Type.Unsafe<string>({
+      type: 'string',
+      minLength: 1,
+      maxLength: 255,
+      description:
+        'Posts although blocks, floors (also `allow_negative`) or ceilings would refuse it; needs the scope `limits:override`. `origin.override` keeps the reason and what would have refused.',
+      example: 'Charge-back 4711',
+    }),
+  ),
 };
+
+const limit = object({ currency, min_available: optional(signedAmount), max_balance: optional(signedAmount) });
+
+/** Blocks and limits of an account. */
+export const accountRules = {
+  limits: optional(
+    Type.Unsafe<Static<typeof limit>[]>({
+      type: 'array',
+      maxItems: 4,
+      items: limit,
+      description:
+        'At most one per currency. `min_available` is the floor of `available` (`-500.00`: a credit line), `max_balance` the ceiling of the balance. A limit may be broken already when it is set: it refuses what makes that worse.',
+      example: [{ currency: 'USD', min_available: '-500.00', max_balance: null }],
+    }),
+  ),
+  blocked: optional(
+    Type.Unsafe<('debit' | 'credit')[]>({
+      type: 'array',
+      items: oneOf(sides),
+      description: 'Sides on which the account takes no entries (`account_blocked`).',
+      example: [],
+    }),
+  ),
+};
+
+/** Errors of limits that an account can't have. */
+export const ruleErrors = ['account_is_group', 'currency_not_allowed'] as const;
+
+/** Examples of their fields, below `at`. */
+export function ruleErrorFields(at: string): Record<(typeof ruleErrors)[number], { field: string; value: string }[]> {
+  return {
+    account_is_group: [
+      { field: `${at}limits`, value: 'ASSETS' },
+      { field: `${at}blocked`, value: 'ASSETS' },
+    ],
+    currency_not_allowed: [{ field: `${at}limits[0].currency`, value: 'NGN' }],
+  };
+}
+
+/** Limits as messages. */
+export function limitsOf(limits: Static<typeof limit>[]): AccountLimit[] {
+  return limits.map(({ currency: of, min_available, max_balance }) => ({
+    $typeName: 'ledger.v1.AccountLimit',
+    currency: of,
+    ...(min_available != null && { minAvailable: min_available }),
+    ...(max_balance != null && { maxBalance: max_balance }),
+  }));
+}
 
 /** The query of routes that can be tried first. */
 export const dryRunQuery = object({
@@ -108,12 +168,17 @@ export function conditionOf({ account_code, currency: code, version, balance, av
   };
 }
 
-/** Adds the terms of a request to its message. */
+/** Adds the terms of a request to its message. Throws `forbidden` where the key may not override limits. */
 export function addTerms(
   posting: Posting,
-  sent: { require?: Static<typeof ofAccount>[] | null; valid_until?: string | null },
+  sent: { require?: Static<typeof ofAccount>[] | null; valid_until?: string | null; override_reason?: string | null },
   query: Static<typeof dryRunQuery>,
+  { scopes }: Caller,
 ): Posting {
+  if (sent.override_reason != null) {
+    if (!scopes.has('limits:override')) throw missingScope('limits:override');
+    posting.overrideReason = sent.override_reason;
+  }
   if (sent.require != null) posting.require = sent.require.map(conditionOf);
   if (sent.valid_until != null) posting.validUntilMs = BigInt(Date.parse(sent.valid_until));
   posting.dryRun = query.dry_run === true;

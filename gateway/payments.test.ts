@@ -89,7 +89,7 @@ describe('the end of validity', () => {
     );
     expect((await double(body)).status).toBe(200);
     const other = await double({ ...body, valid_until: '2099-01-01T00:00:00Z' });
-    expect([other.status, other.body.details.fields]).toEqual([422, ['require', 'valid_until']]);
+    expect([other.status, other.body.details.fields]).toEqual([422, ['require', 'valid_until', 'override_reason']]);
   });
 });
 
@@ -161,6 +161,7 @@ describe('exchange', () => {
         spread: '445.50',
         residue: '0.000000000000',
       },
+      override: null,
     });
     const replay = await exchange(body);
     expect([replay.status, replay.body.data.transaction]).toEqual([200, transaction]);
@@ -218,5 +219,79 @@ describe('exchange', () => {
     expect([poor.status, poor.body.details]).toEqual([422, { field: 'debit.account_code', tag: 'insufficient_funds', value: wallet }]);
     const nobody = await exchange({ ...dollars, spread: { account_code: 'NOBODY', reference_rate: '1' } });
     expect([nobody.status, nobody.body.details.field]).toEqual([422, 'spread.account_code']);
+  });
+});
+
+describe('limits of an account', () => {
+  const change = (code: string, body: unknown) => cluster.rest('PATCH', customer.at(`accounts/code/${code}`), { key: customer.key, body });
+  const pay = (from: string, amount: string, more: object = {}, key = customer.key) =>
+    cluster.rest('POST', customer.at('transactions/double-entry'), {
+      key,
+      body: { entries: [line(from, 'debit', amount), line('SETTLEMENT-USD', 'credit', amount)], ...more },
+    });
+  const take = (to: string, amount: string) =>
+    customer.post('transactions/double-entry', { entries: [line('SETTLEMENT-USD', 'debit', amount), line(to, 'credit', amount)] });
+  const open = (account_code: string, more: object) =>
+    customer.post('accounts', { account_code, name: account_code, type: 'liability', ...more });
+
+  test('a credit line of 500.00 lets 500.00 pass and not a cent more', async () => {
+    const { status, body } = await open('LINE', { limits: [{ currency: 'USD', min_available: '-500' }] });
+    expect([status, body.data.account.limits]).toEqual([201, [{ currency: 'USD', min_available: '-500.00', max_balance: null }]]);
+    expect((await pay('LINE', '500.00')).status).toBe(201);
+    const refused = await pay('LINE', '0.01');
+    expect([refused.status, refused.body.code, refused.body.details]).toEqual([
+      422,
+      'insufficient_funds',
+      { field: 'entries[0].account_code', tag: 'insufficient_funds', value: 'LINE' },
+    ]);
+    // What does not lower it passes, also below a floor that was raised since.
+    expect((await change('LINE', { limits: [{ currency: 'USD', min_available: '0' }] })).status).toBe(200);
+    expect((await take('LINE', '1.00')).status).toBe(201);
+    expect((await pay('LINE', '0.50')).status).toBe(422);
+    expect((await change('LINE', { limits: [] })).body.data.account.limits).toEqual([]);
+    expect((await pay('LINE', '0.50')).status).toBe(201);
+  });
+
+  test('a ceiling refuses what raises the balance beyond it', async () => {
+    await open('CAPPED', { limits: [{ currency: 'USD', max_balance: '10.00' }] });
+    expect((await take('CAPPED', '10.00')).status).toBe(201);
+    const refused = await take('CAPPED', '0.01');
+    expect([refused.status, refused.body.code, refused.body.details]).toEqual([
+      422,
+      'limit_exceeded',
+      { field: 'entries[1].account_code', tag: 'max_balance', value: 'CAPPED' },
+    ]);
+    expect((await pay('CAPPED', '1.00')).status).toBe(201);
+  });
+
+  test('a block refuses its side only, and an override with its scope leaves a trace', async () => {
+    await open('BLOCKED', { allow_negative: false });
+    expect((await take('BLOCKED', '5.00')).status).toBe(201);
+    expect((await change('BLOCKED', { blocked: ['debit'] })).body.data.account.blocked).toEqual(['debit']);
+    expect((await take('BLOCKED', '5.00')).status).toBe(201);
+    const refused = await pay('BLOCKED', '1.00');
+    expect([refused.status, refused.body.code, refused.body.details.field]).toEqual([422, 'account_blocked', 'entries[0].account_code']);
+    const key = await cluster.apiKey(customer.tenant, ['transactions:write']);
+    const forbidden = await pay('BLOCKED', '1.00', { override_reason: 'Charge-back 4711' }, key);
+    expect([forbidden.status, forbidden.body.code]).toEqual([403, 'forbidden']);
+    const overridden = await pay('BLOCKED', '20.00', { override_reason: 'Charge-back 4711' });
+    expect(overridden.status).toBe(201);
+    const { transaction } = overridden.body.data;
+    const override = { reason: 'Charge-back 4711', broken: ['account_blocked', 'insufficient_funds'] };
+    expect(transaction.origin).toEqual({ exchange: null, override });
+    const { events } = await customer.get(`events?after_sequence=${transaction.sequence - 1}&limit=1`);
+    expect(events[0].data.origin.override).toEqual(override);
+  });
+
+  test.each([
+    [{ limits: [{ currency: 'USD', min_available: '1.234' }] }, 400, 'limits[0].min_available', 'decimal'],
+    [{ limits: [{ currency: 'USD' }, { currency: 'USD' }] }, 400, 'limits[1].currency', 'unique'],
+    [{ limits: [{ currency: 'USD', minimum: '1' }] }, 400, 'limits[0].minimum', 'unknown'],
+    [{ blocked: ['both'] }, 400, 'blocked[0]', 'oneof'],
+    [{ currency: 'EUR', limits: [{ currency: 'USD' }] }, 422, 'limits[0].currency', 'currency_not_allowed'],
+    [{ is_group: true, blocked: ['debit'] }, 422, 'blocked', 'account_is_group'],
+  ])('%j is refused with %i at %s as %s', async (more, expected, field, tag) => {
+    const { status, body } = await open('NEVER', more);
+    expect([status, body.details.field, body.details.tag]).toEqual([expected, field, tag]);
   });
 });

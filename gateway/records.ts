@@ -48,6 +48,11 @@ const account = {
   },
   status: word(accountStatuses),
   system: { ...flag, description: 'Suspense and FX position accounts.' },
+  limits: {
+    ...list(record({ currency: word(currencies), min_available: maybe(money), max_balance: maybe(money) })),
+    description: 'Floor of `available` and ceiling of the balance, by currency, in the account’s normal direction.',
+  },
+  blocked: { ...list(word(sides)), description: 'Sides on which it takes no entries.' },
   metadata,
   version: long,
   created_at: time,
@@ -219,7 +224,13 @@ export const schemas: Record<string, Schema> = {
     ...record({ ...transaction, transaction_id: maybe(id('txn')), idempotency_key: maybe(string), sequence: maybe(long) }),
     description: 'What a dry run would have posted; it has no `transaction_id` and no `sequence`.',
   },
-  Origin: record({ exchange: ref('ExchangeOrigin') }),
+  Origin: record({
+    exchange: { anyOf: [ref('ExchangeOrigin'), { type: 'null' }] },
+    override: {
+      ...maybe(record({ reason: string, broken: { ...list(string), description: 'Error codes that would have refused the posting.' } })),
+      description: 'Blocks and limits were overridden.',
+    },
+  }),
   ExchangeOrigin: record({
     rate: record({ base: word(currencies), quote: word(currencies), value: { ...string, description: '1 base = value quote.' } }),
     reference_rate: maybe(string),

@@ -88,7 +88,10 @@ export interface Tenant {
   owner: Person;
 }
 
-const everyScope = ['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write', 'webhooks:manage'];
+const everyScope = [
+  ...['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write'],
+  ...['webhooks:manage', 'limits:override'],
+];
 
 /** Starts identity, ledger, notifier and gateway and resolves when all of them are ready. One cluster serves a whole test file. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {

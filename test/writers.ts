@@ -65,6 +65,8 @@ export const unspecified = {
   isGroup: false,
   description: undefined,
   metadata: '{}',
+  limits: [],
+  blocked: [],
 };
 
 /** Makes the database. */

@@ -18,6 +18,7 @@ import {
   whole,
 } from '../fields.ts';
 import { metadataText } from '../metadata.ts';
+import { accountRules, limitsOf, ruleErrorFields, ruleErrors } from '../payment-fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { ApiError } from '../errors.ts';
 import { pagination, record, ref } from '../records.ts';
@@ -39,6 +40,8 @@ export const exampleAccount = {
   allow_negative: false,
   status: 'active',
   system: false,
+  limits: [],
+  blocked: [],
   metadata: {},
   version: 1,
   created_at: '2030-01-31T12:00:00.000Z',
@@ -60,6 +63,7 @@ const changes = object({
   description: optional(description),
   allow_negative: optional(flag),
   status: optional(oneOf(accountStatuses, { description: 'An account with a balance cannot be closed.', example: 'closed' })),
+  ...accountRules,
   metadata: optional(metadata),
   version: optional(
     whole(1, Number.MAX_SAFE_INTEGER, { description: 'The version that you have read; any other is rejected.', example: 1 }),
@@ -182,11 +186,13 @@ export function accountRoutes(app: App, { ledger }: Services): void {
             'account_not_empty',
             'parent_invalid',
             'insufficient_funds',
+            ...ruleErrors,
           ],
           errorFields: {
             account_not_found: { field: 'parent_code' },
             parent_invalid: [{ field: 'parent_code' }, { field: 'status', value: 'active' }],
             insufficient_funds: { field: 'allow_negative', value: false },
+            ...ruleErrorFields(''),
           },
         },
       },
@@ -205,6 +211,8 @@ export function accountRoutes(app: App, { ledger }: Services): void {
           metadata: freeText,
           allowNegative: body.allow_negative ?? undefined,
           status: body.status ?? undefined,
+          limits: body.limits == null ? undefined : { limits: limitsOf(body.limits) },
+          blocked: body.blocked == null ? undefined : { sides: body.blocked },
           version: body.version == null ? undefined : BigInt(body.version),
           ...auditContext(request),
         },

@@ -102,6 +102,7 @@ export function exchangeRoutes(app: App, { post }: Services): void {
                 spread: '0.00',
                 residue: '0.000000000000',
               },
+              override: null,
             },
           }),
           errors: postingErrors,

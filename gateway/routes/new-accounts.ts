@@ -15,6 +15,7 @@ import {
   sides,
 } from '../fields.ts';
 import { metadataText } from '../metadata.ts';
+import { accountRules, limitsOf, ruleErrorFields, ruleErrors } from '../payment-fields.ts';
 import { accountJson, envelope } from '../mapping.ts';
 import { long, record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
@@ -36,6 +37,7 @@ const newAccount = object({
   is_group: optional({ ...flag, description: 'A group takes no postings.', default: false } as typeof flag),
   description: optional(description),
   allow_negative: optional({ ...flag, description: 'false: no posting may leave the balance below zero.', default: true } as typeof flag),
+  ...accountRules,
   metadata: optional(metadata),
 });
 
@@ -69,6 +71,8 @@ function asked(account: Static<typeof newAccount>, at = '') {
     description: account.description ?? undefined,
     allowNegative: account.allow_negative ?? undefined,
     metadata: metadataText(account.metadata, `${at}metadata`),
+    limits: limitsOf(account.limits ?? []),
+    blocked: account.blocked ?? [],
   };
 }
 
@@ -98,8 +102,8 @@ export function newAccountRoutes(app: App, { ledger }: Services): void {
             },
           },
           answers: { 201: { ...one, example: { account: exampleNewAccount }, description: 'Created' } },
-          errors: ['account_code_taken', 'parent_invalid', 'account_not_found'],
-          errorFields: { account_not_found: { field: 'parent_code' } },
+          errors: ['account_code_taken', 'parent_invalid', 'account_not_found', ...ruleErrors],
+          errorFields: { account_not_found: { field: 'parent_code' }, ...ruleErrorFields('') },
         },
       },
     },
@@ -147,12 +151,13 @@ export function newAccountRoutes(app: App, { ledger }: Services): void {
               example: { created: 1, skipped: 0, accounts: [exampleNewAccount] },
             },
           },
-          errors: ['account_code_taken', 'parent_invalid', 'account_not_found', 'too_large'],
+          errors: ['account_code_taken', 'parent_invalid', 'account_not_found', 'too_large', ...ruleErrors],
           errorFields: {
             account_code_taken: { field: 'accounts[0].account_code' },
             parent_invalid: { field: 'accounts[1].parent_code' },
             account_not_found: { field: 'accounts[1].parent_code' },
             too_large: { field: 'accounts', value: 1000 },
+            ...ruleErrorFields('accounts[0].'),
           },
         },
       },

@@ -135,7 +135,15 @@ const exampleLines = [
 // Errors that a reversal may meet too.
 const entryErrors = ['insufficient_funds', 'account_closed', 'balance_overflow', 'idempotency_key_reused'] as const;
 export const postingErrors = [
-  ...(['account_not_found', 'account_is_group', 'currency_not_allowed', 'condition_failed', 'too_late'] as const),
+  ...([
+    'account_not_found',
+    'account_is_group',
+    'currency_not_allowed',
+    'condition_failed',
+    'too_late',
+    'account_blocked',
+    'limit_exceeded',
+  ] as const),
   ...entryErrors,
 ];
 
@@ -144,7 +152,7 @@ export function accountErrors(...names: string[]): Exclude<Doc['errorFields'], u
   const fields = names.map((field) => ({ field }));
   const ofConditions = [...fields, { field: 'require[0].account_code' }];
   return {
-    ...Object.fromEntries(entryErrors.slice(0, -1).map((code) => [code, fields])),
+    ...Object.fromEntries([...entryErrors.slice(0, -1), 'account_blocked', 'limit_exceeded'].map((code) => [code, fields])),
     ...Object.fromEntries((['account_not_found', 'account_is_group', 'currency_not_allowed'] as const).map((code) => [code, ofConditions])),
   };
 }
@@ -200,7 +208,7 @@ export function toPosting(request: FastifyRequest, body: Body, entries: Static<t
     dryRun: false,
   };
   if (body.reference != null) posting.reference = body.reference;
-  return addTerms(posting, body, query);
+  return addTerms(posting, body, query, request.caller);
 }
 
 /**

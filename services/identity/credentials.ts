@@ -11,6 +11,7 @@ const scopes = [
   'transactions:write',
   'webhooks:manage',
   'reports:read',
+  'limits:override',
 ] as const;
 
 /** The index of the first unknown scope, or -1. */

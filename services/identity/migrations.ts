@@ -1,5 +1,9 @@
 // The migrations, loaded by `migrate` only.
 import { Identity } from './migrations/0001-identity.ts';
+import { OverrideScope } from './migrations/0002-override-scope.ts';
 
 /** Oldest first, under the names of `migrationNames`. */
-export const migrations = [{ name: '0001-identity', class: Identity }];
+export const migrations = [
+  { name: '0001-identity', class: Identity },
+  { name: '0002-override-scope', class: OverrideScope },
+];

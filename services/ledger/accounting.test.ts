@@ -27,6 +27,7 @@ function account(code: string): Account {
     allowNegative: !code.startsWith('wallet'),
     closed: code === 'old',
     system: code.startsWith('SUSPENSE'),
+    rules: null,
   };
 }
 

@@ -24,6 +24,8 @@ export type Reason =
   | 'balance_overflow'
   | 'too_late'
   | 'condition_failed'
+  | 'account_blocked'
+  | 'limit_exceeded'
   | 'idempotency_key_reused'
   | 'too_large'
   | 'overloaded'
@@ -64,6 +66,22 @@ export interface Account {
   closed: boolean;
   /** Suspense or FX position. */
   system: boolean;
+  /** What the account itself allows besides; null where it has neither blocks nor limits. */
+  rules: AccountRules | null;
+}
+
+/** Blocks and limits of an account. */
+export interface AccountRules {
+  /** Sides on which it takes no entries. */
+  blocked: readonly string[];
+  /** By currency. */
+  limits: ReadonlyMap<string, AccountLimit>;
+}
+
+/** Floor of `available` and ceiling of the balance with what is incoming, minor units in the normal direction; null: none. */
+export interface AccountLimit {
+  minAvailable: bigint | null;
+  maxBalance: bigint | null;
 }
 
 /** Totals of one account in one currency, minor units. */
@@ -95,6 +113,8 @@ export interface Request {
   entries: Entry[];
   /** What must hold, or nothing is posted. */
   require?: readonly Condition[];
+  /** Posts although blocks or limits would refuse it. */
+  override?: boolean;
 }
 
 /** One comparison of a condition. */
@@ -153,6 +173,8 @@ export interface Posted {
   lines: Line[];
   /** One an account and currency, in order of first appearance. */
   changes: BalanceChange[];
+  /** Reasons for which it would have been refused without an override. */
+  broken: Reason[];
 }
 
 /** The balance of an account without postings. */
@@ -188,7 +210,7 @@ export function opposite(side: Side): Side {
 export function post(request: Request, books: Books): Posted {
   if (request.kind !== 'single') debitsMustEqualCredits(request.entries);
   const lines = request.entries.map((entry, index) => {
-    const account = accountMustTakeEntry(entry, index, request, books);
+    const account = accountMustFit(entry.code, entry.currency, books, fieldOf(request, index), request.kind);
     return { account, amount: entry.amount, side: entry.side, currency: entry.currency, counter: entry.counter, balanceAfter: 0n };
   });
   if (request.kind === 'single') {
@@ -210,8 +232,18 @@ export function post(request: Request, books: Books): Posted {
   }
   for (const change of changes) totalsMustFit(change, request);
   if (request.require) conditionsMustHold(request.require, books, changes);
-  for (const change of changes) mustNotGoBelowZero(change, request);
-  return { lines, changes };
+  const broken: Reason[] = [];
+  const refuseUnlessOverridden = (refusal: Refusal | null) => {
+    if (!refusal) return;
+    if (!request.override) throw refusal;
+    if (!broken.includes(refusal.reason)) broken.push(refusal.reason);
+  };
+  lines.forEach((line, index) => refuseUnlessOverridden(blockedLine(line, index, request)));
+  for (const change of changes) {
+    refuseUnlessOverridden(belowFloor(change, request));
+    refuseUnlessOverridden(aboveCeiling(change, request));
+  }
+  return { lines, changes, broken };
 }
 
 function debitsMustEqualCredits(entries: Entry[]): void {
@@ -229,23 +261,16 @@ function debitsMustEqualCredits(entries: Entry[]): void {
   }
 }
 
-function accountMustTakeEntry(entry: Entry, index: number, request: Request, books: Books): Account {
-  const account = accountMustFit(entry.code, entry.currency, books, () => fieldOf(request, index));
-  const refuse = (reason: Reason, message: string) =>
-    new Refusal(reason, message, { field: fieldOf(request, index), tag: reason, value: entry.code });
-  if (account.closed) throw refuse('account_closed', `account ${entry.code} is closed`);
-  if (request.kind === 'single' && account.system) {
-    throw refuse('account_is_system', `account ${entry.code} is a system account, which a single entry may not use`);
-  }
-  return account;
-}
-
-// An account that exists and holds the currency.
-function accountMustFit(code: string, currency: string, books: Books, field: () => string): Account {
-  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field: field(), tag: reason, value: code });
+// An account that exists and holds the currency; one of an entry, whose request is of the kind `entryOf`, also takes entries.
+function accountMustFit(code: string, currency: string, books: Books, field: string, entryOf: Request['kind'] | null): Account {
+  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field, tag: reason, value: code });
   const account = books.account(code);
   if (!account) throw refuse('account_not_found', `account ${code} not found`);
+  if (entryOf !== null && account.closed) throw refuse('account_closed', `account ${code} is closed`);
   if (account.isGroup) throw refuse('account_is_group', `account ${code} is a group and takes no postings`);
+  if (entryOf === 'single' && account.system) {
+    throw refuse('account_is_system', `account ${code} is a system account, which a single entry may not use`);
+  }
   if (account.currency !== null && account.currency !== currency) {
     throw refuse('currency_not_allowed', `account ${code} holds ${account.currency} only, not ${currency}`);
   }
@@ -254,25 +279,44 @@ function accountMustFit(code: string, currency: string, books: Books, field: () 
 
 function totalsMustFit(change: BalanceChange, request: Request): void {
   if (change.after.debits > largestTotal || change.after.credits > largestTotal) {
-    const blame = blamed(request, change, 'balance_overflow', () => true);
+    const blame = blamed(request, change.account, change.currency, 'balance_overflow', () => true);
     throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would have more than 38 digits`, blame);
   }
 }
 
+function blockedLine({ account, side }: Line, index: number, request: Request): Refusal | null {
+  if (!account.rules?.blocked.includes(side)) return null;
+  const blame = { field: fieldOf(request, index), tag: 'account_blocked', value: account.code };
+  return new Refusal('account_blocked', `account ${account.code} is blocked for ${side} entries`, blame);
+}
+
 // Compares what is available after the whole transaction. A transaction that does not lower it is allowed.
-function mustNotGoBelowZero(change: BalanceChange, request: Request): void {
-  const { account, before, after } = change;
-  if (account.allowNegative) return;
+function belowFloor({ account, currency, before, after }: BalanceChange, request: Request): Refusal | null {
+  const own = account.rules?.limits.get(currency)?.minAvailable ?? null;
+  const floor = account.allowNegative ? own : own === null || own < 0n ? 0n : own;
+  if (floor === null) return null;
   const left = available(account, after);
-  if (left >= 0n || left >= available(account, before)) return;
-  const blame = blamed(request, change, 'insufficient_funds', ({ side }) => side !== account.normalBalance);
-  throw new Refusal('insufficient_funds', `account ${account.code} has insufficient funds`, blame);
+  if (left >= floor || left >= available(account, before)) return null;
+  const blame = blamed(request, account, currency, 'insufficient_funds', (side) => side !== account.normalBalance);
+  return new Refusal('insufficient_funds', `account ${account.code} has insufficient funds`, blame);
+}
+
+// Compares the balance with what is incoming. A transaction that does not raise it is allowed.
+function aboveCeiling({ account, currency, before, after }: BalanceChange, request: Request): Refusal | null {
+  const ceiling = account.rules?.limits.get(currency)?.maxBalance ?? null;
+  if (ceiling === null) return null;
+  const held = (balance: Balance) =>
+    net(account, balance) + (account.normalBalance === 'debit' ? balance.pendingDebits : balance.pendingCredits);
+  if (held(after) <= ceiling || held(after) <= held(before)) return null;
+  const blame = blamed(request, account, currency, 'max_balance', (side) => side === account.normalBalance);
+  const message = `account ${account.code} would hold more than its max_balance of ${toDecimal(ceiling)} ${currency}`;
+  return new Refusal('limit_exceeded', message, blame);
 }
 
 /** Versions are compared with those before the request, amounts with those after it. */
 function conditionsMustHold(conditions: readonly Condition[], books: Books, changes: BalanceChange[]): void {
   for (const { field, code, currency, checks } of conditions) {
-    const account = accountMustFit(code, currency, books, () => `${field}.account_code`);
+    const account = accountMustFit(code, currency, books, `${field}.account_code`, null);
     const change = changes.find((each) => each.account === account && each.currency === currency);
     const before = change?.before ?? books.balance(account, currency);
     for (const { path, measure, comparator, value, text } of checks) {
@@ -286,10 +330,8 @@ function conditionsMustHold(conditions: readonly Condition[], books: Books, chan
 }
 
 // The last entry that fits on the changed balance; for a single entry's suspense account it is the only entry.
-function blamed(request: Request, change: BalanceChange, tag: string, fits: (entry: Entry) => boolean): Blame {
-  const found = request.entries.findLastIndex(
-    (entry) => entry.code === change.account.code && entry.currency === change.currency && fits(entry),
-  );
+function blamed(request: Request, { code }: Account, currency: string, tag: string, fits: (side: Side) => boolean): Blame {
+  const found = request.entries.findLastIndex((entry) => entry.code === code && entry.currency === currency && fits(entry.side));
   const index = Math.max(found, 0);
   return { field: fieldOf(request, index), tag, value: (request.entries[index] as Entry).code };
 }

@@ -6,6 +6,7 @@ import type { Currency } from '../platform/money.ts';
 import { allSettledOrThrow, inTransaction, sendTogether, type Client, type Connections } from '../platform/postgres.ts';
 import { accountsByCode, unknownAccount } from './account-reads.ts';
 import { Refusal, type Reason, type Side } from './accounting.ts';
+import { ruleColumns, rulesMustFit } from './account-rules.ts';
 import { createdEvent, newAccount, nextPosition, updateAccountRow, updatedEvent, type AuditContext } from './chart.ts';
 import { append, lockHead, type Head, type LogRow } from './log.ts';
 import { activeUntil } from './outbox/active-cursors.ts';
@@ -71,6 +72,8 @@ export interface NewAccount {
   allowNegative: boolean;
   /** A JSON object as text. */
   metadata: string;
+  limits: AccountRecord['limits'];
+  blocked: string[];
 }
 
 /** Accounts to create together. */
@@ -129,6 +132,7 @@ export function createAccounts(
         }
         checkParent(parent, levels.get(parentCode) ?? 1, { type, parentCode, levels: 1 }, blamed);
       }
+      rulesMustFit({ accountCode: code, isGroup: each.isGroup, currency: each.currency ?? undefined }, each, fieldOf(place, ''));
       const line = { ...each, normalBalance: each.normalBalance ?? normalSide(type), system: false };
       const account = newAccount(line, nextPosition(head, nowMs), each);
       events.push(append(head, createdEvent(account, null, context), nowMs));
@@ -170,6 +174,9 @@ export interface AccountChange {
   status?: 'active' | 'closed' | undefined;
   /** A JSON object as text. */
   metadata?: string | undefined;
+  /** Both replace all. */
+  limits?: AccountRecord['limits'] | undefined;
+  blocked?: string[] | undefined;
 }
 
 /** A change, with the version that the caller expects, if any. */
@@ -178,7 +185,8 @@ export type AccountUpdate = AccountChange & { version?: bigint | undefined };
 /**
  * Changes an account; a change without effect makes no event. Throws {@link Refusal}: `account_not_found`, `account_is_system`,
  * `version_conflict`, `account_not_empty` (closing one with a balance, or a group with active accounts), `parent_invalid` (reopening one
- * below a closed group, or a parent that does not fit) and `insufficient_funds` (forbidding a negative balance where there is one).
+ * below a closed group, or a parent that does not fit) `insufficient_funds` (forbidding a negative balance where there is one),
+ * and `account_is_group` or `currency_not_allowed` for limits that the account can't have.
  */
 export function updateAccount(
   pool: Connections,
@@ -202,6 +210,7 @@ export function updateAccount(
     }
     const changes = changesOf(account, change);
     if (changes.length === 0) return account;
+    rulesMustFit(account, change);
     const closes = changes.includes('status') && account.status === 'active';
     const forbids = changes.includes('allow_negative') && account.allowNegative;
     if (closes || forbids) await checkBalances(client, tenant, code);
@@ -282,6 +291,8 @@ function changesOf(account: AccountRecord, change: AccountChange): string[] {
     differs(change.allowNegative, account.allowNegative) ? ['allow_negative'] : [],
     differs(change.status, account.status) ? ['status'] : [],
     differs(change.metadata, account.metadata) ? ['metadata'] : [],
+    differs(change.limits && ruleColumns({ limits: change.limits, blocked: [] }).limits, ruleColumns(account).limits) ? ['limits'] : [],
+    differs(change.blocked?.join(), account.blocked.join()) ? ['blocked'] : [],
   ].flat();
 }
 

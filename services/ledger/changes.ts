@@ -3,6 +3,7 @@ import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
 import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
+import { accountRules } from './account-rules.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
 import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from './chart.ts';
 import { append, type Head, type LogRow } from './log.ts';
@@ -111,5 +112,6 @@ function accountOf(record: AccountRecord): CachedAccount {
     allowNegative: record.allowNegative,
     closed: record.status === 'closed',
     system: record.system,
+    rules: accountRules(record),
   };
 }

@@ -5,6 +5,7 @@ import type { Connections, Pool } from '../platform/postgres.ts';
 import { SharedPool } from '../platform/shared-pool.ts';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './accounting.ts';
+import { checkedBlocked, checkedLimits } from './account-rules.ts';
 import { getAccount, listAccounts, unknownAccount } from './account-reads.ts';
 import { createAccount, createAccounts, setUpChart, updateAccount, type NewAccount } from './accounts.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
@@ -85,6 +86,8 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
         allowNegative: request.allowNegative,
         status: optional(request.status, (status) => oneOf('status', status, ['active', 'closed'])),
         metadata: optional(request.metadata, (text) => checkedMetadata(text).text),
+        limits: optional(request.limits, ({ limits }) => checkedLimits(limits)),
+        blocked: optional(request.blocked, ({ sides }) => checkedBlocked(sides)),
         version: optional(request.version, checkedVersion),
       };
       const code = namedCode(request.accountCode);
@@ -157,6 +160,8 @@ function newAccountOf(account: Omit<NewAccountMessage, '$typeName'>, at: string)
     description: checkedText(`${at}description`, account.description ?? '', { max: 1000 }) || undefined,
     allowNegative: account.allowNegative ?? true,
     metadata: checkedMetadata(account.metadata, `${at}metadata`).text,
+    limits: checkedLimits(account.limits, at),
+    blocked: checkedBlocked(account.blocked, at),
   };
 }
 

@@ -9,6 +9,7 @@ import {
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
 import type { Client } from '../platform/postgres.ts';
+import { ruleColumns, rulesOfRow, type RuleColumns, type RulesOfRecord } from './account-rules.ts';
 import type { Head, NewEvent } from './log.ts';
 import { systemLine, type BusinessType, type TemplateAccount } from './templates.ts';
 
@@ -33,7 +34,7 @@ export function nextPosition(head: Head, nowMs: number): LogPosition {
 }
 
 /** What a new account has besides a template's line. */
-export interface AccountTexts {
+export interface AccountTexts extends Partial<RulesOfRecord> {
   description?: string | undefined;
   /** A JSON object as text. */
   metadata?: string;
@@ -43,7 +44,7 @@ export interface AccountTexts {
 export function newAccount(
   line: TemplateAccount,
   position: LogPosition,
-  { description, metadata = '{}' }: AccountTexts = {},
+  { description, metadata = '{}', limits = [], blocked = [] }: AccountTexts = {},
 ): AccountRecord {
   const uuid = v7({ msecs: position.createdMs, seq: Number(position.sequence & 0xffffffffn) });
   return create(AccountRecordSchema, {
@@ -63,6 +64,8 @@ export function newAccount(
     version: 1n,
     createdMs: BigInt(position.createdMs),
     updatedMs: BigInt(position.createdMs),
+    limits,
+    blocked,
   });
 }
 
@@ -88,7 +91,7 @@ export function updatedEvent(account: AccountRecord, changes: string[], { actor,
 }
 
 /** A row of `accounts` as {@link accountColumns} reads it. */
-export interface AccountRow {
+export interface AccountRow extends RuleColumns {
   id: string;
   code: string;
   name: string;
@@ -109,7 +112,7 @@ export interface AccountRow {
 
 /** The columns of `accounts`, named `a`. */
 export const accountColumns = `a.id, a.code, a.name, a.type, a.normal_balance, a.currency, a.parent_code, a.is_group, a.description,
-  a.allow_negative, a.status, a.system, a.metadata, a.version,
+  a.allow_negative, a.status, a.system, a.metadata, a.version, a.limits, a.blocked,
   floor(extract(epoch from a.created_at) * 1000)::bigint as created_ms, floor(extract(epoch from a.updated_at) * 1000)::bigint as updated_ms`;
 
 /** An account's record from its row. */
@@ -131,6 +134,7 @@ export function recordOf(row: AccountRow): AccountRecord {
     version: row.version,
     createdMs: row.created_ms,
     updatedMs: row.updated_ms,
+    ...rulesOfRow(row),
   });
 }
 
@@ -168,16 +172,18 @@ function insertedRow(tenant: string, account: AccountRecord): Record<string, unk
     version: account.version.toString(),
     created_at: new Date(Number(account.createdMs)),
     updated_at: new Date(Number(account.updatedMs)),
+    ...ruleColumns(account),
   };
 }
 
 /** Updates an account; the transaction rolls back if the row does not have the version before. */
 export function updateAccountRow(client: Client, tenant: string, account: AccountRecord): Promise<unknown> {
+  const { limits, blocked } = ruleColumns(account);
   return client.query({
     name: 'update_account',
     text: `with changed as (
         update accounts set name = $3, parent_code = $4, description = $5, allow_negative = $6, status = $7, metadata = $8, version = $9,
-          updated_at = to_timestamp($10::float8 / 1000.0)
+          updated_at = to_timestamp($10::float8 / 1000.0), limits = $11, blocked = $12
         where tenant_id = $1 and id = $2 and version = $9::bigint - 1 returning 1)
       select must_change(1, (select count(*) from changed), 'accounts')`,
     values: [
@@ -191,6 +197,8 @@ export function updateAccountRow(client: Client, tenant: string, account: Accoun
       account.metadata,
       account.version,
       Number(account.updatedMs),
+      limits,
+      blocked,
     ],
   });
 }

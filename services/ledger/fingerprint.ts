@@ -65,7 +65,7 @@ function differingFields(posting: RequestContent, transaction: Transaction): str
   ];
   if (fields.length > 0) return [...new Set(fields)].slice(0, maxFields);
   // The record does not keep these.
-  return [...(posting.kind === 'exchange' ? ['rate', 'rounding', 'spread'] : []), 'require', 'valid_until'];
+  return [...(posting.kind === 'exchange' ? ['rate', 'rounding', 'spread'] : []), 'require', 'valid_until', 'override_reason'];
 }
 
 function differingEntries({ kind, reverses, entries }: RequestContent, transaction: Transaction): string[] {

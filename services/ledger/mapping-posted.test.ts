@@ -81,6 +81,7 @@ describe('a posted transaction', () => {
     allowNegative: true,
     closed: false,
     system: false,
+    rules: null,
   });
   const accounts: Record<string, Account> = { CASH: account('CASH', 'debit'), SALES: account('SALES', 'credit') };
   const before: Balance = { debits: 10_000n, credits: 2_500n, pendingDebits: 7n, pendingCredits: 9n, version: 4n };

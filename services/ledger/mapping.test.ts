@@ -54,7 +54,7 @@ describe('metadata of a posting', () => {
   });
 });
 
-const noTerms = { validUntilMs: null, dryRun: false, origin: null, terms: null };
+const noTerms = { validUntilMs: null, dryRun: false, overrideReason: null, origin: null, terms: null };
 
 describe('a posting', () => {
   test('is mapped with all its fields', () => {

@@ -52,6 +52,8 @@ export interface ValidatedPosting extends RequestContent {
   /** Decided and answered, but not posted. */
   dryRun: boolean;
   origin: Origin | null;
+  /** Why blocks and limits do not refuse it; null: they do. */
+  overrideReason: string | null;
 }
 
 /** The message, with the trace context of its call where it has none of its own. */
@@ -100,6 +102,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
     validUntilMs: posting.validUntilMs === undefined ? null : checkedTime('valid_until', posting.validUntilMs),
     dryRun: posting.dryRun,
+    overrideReason: optionalReason(posting),
     origin: null,
     terms: null,
   };
@@ -111,6 +114,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
 // What a posting has besides its entries; most have nothing.
 function addTerms(validated: ValidatedPosting, posting: Posting): void {
   const require = checkedConditions(posting);
+  if (validated.overrideReason !== null) validated.override = true;
   if (require.length > 0) validated.require = require;
   const { exchange: message } = posting;
   if (message) {
@@ -120,15 +124,19 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
     validated.bytes += 300 + entries.length * 120;
     validated.terms = jsonOf({ exchange });
   }
-  if (require.length > 0 || validated.validUntilMs !== null) {
+  if (require.length > 0 || validated.validUntilMs !== null || validated.overrideReason !== null) {
     const conditions = require.map(({ field, code, currency, checks }) => [
       field,
       code,
       currency,
       checks.map(({ path, text }) => [path, text]),
     ]);
-    validated.terms = `${validated.terms ?? ''}${jsonOf([conditions, validated.validUntilMs])}`;
+    validated.terms = `${validated.terms ?? ''}${jsonOf([conditions, validated.validUntilMs, validated.overrideReason])}`;
   }
+}
+
+function optionalReason({ overrideReason }: Posting): string | null {
+  return overrideReason === undefined ? null : checkedText('override_reason', overrideReason, { min: 1, max: 255 });
 }
 
 function jsonOf(value: unknown): string {
@@ -158,6 +166,7 @@ export function validateReversal(request: ReverseTransactionRequest): ValidatedP
     bytes: 25_000,
     validUntilMs: null,
     dryRun: false,
+    overrideReason: null,
     origin: null,
     terms: null,
   };
@@ -199,7 +208,7 @@ const noFingerprint = Buffer.alloc(0);
 // The messages below are literals, because `create` costs twice the time and three times the memory.
 
 /** The event of a posting that the rules allow, as the log stores it. */
-export function postedEventOf(posting: ValidatedPosting, { lines, changes }: Posted): TransactionPosted {
+export function postedEventOf(posting: ValidatedPosting, { lines, changes, broken }: Posted): TransactionPosted {
   const event: TransactionPosted = {
     $typeName: 'ledger.v1.TransactionPosted',
     transactionId: posting.transactionId,
@@ -213,7 +222,12 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes }: Pos
   };
   if (posting.reference !== null) event.reference = posting.reference;
   if (posting.reverses) event.reverses = posting.reverses.id;
-  if (posting.origin) event.origin = posting.origin;
+  if (posting.overrideReason !== null) {
+    event.origin = create(OriginSchema, {
+      ...(posting.origin?.exchange && { exchange: posting.origin.exchange }),
+      override: { reason: posting.overrideReason, broken },
+    });
+  } else if (posting.origin) event.origin = posting.origin;
   return event;
 }
 

@@ -5,7 +5,7 @@ import type {
   ExchangeLeg,
   Posting,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { toMinor } from '../platform/money.ts';
+import { signedMinor, toMinor } from '../platform/money.ts';
 import type { Check, Condition } from './accounting.ts';
 import { exchangeEntries, toRate, type Exchange, type ExchangePosting, type Part, type Rounding } from './exchange.ts';
 import { checkedCode, checkedCurrency, invalid } from './fields.ts';
@@ -57,11 +57,6 @@ function checkedCondition(field: string, condition: ConditionMessage): Condition
     currency: checkedCurrency(`${field}.currency`, condition.currency),
     checks,
   };
-}
-
-function signedMinor(text: string): bigint | null {
-  const minor = toMinor(text.replace(/^-/, ''));
-  return minor !== null && text.startsWith('-') ? -minor : minor;
 }
 
 /** An exchange and the entries it posts. Throws {@link Refusal} naming the field. */

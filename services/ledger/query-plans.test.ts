@@ -25,7 +25,16 @@ beforeAll(async () => {
   await owner.connect();
   await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
   one = openPool(ledger.database.serviceUrl, { name: 'one', max: 1, logger: openLog('test', 'silent'), settings: ledgerPlans });
-  const account = { name: 'n', type: 'asset', normalBalance: null, currency: null, description: undefined, metadata: '{}' } as const;
+  const account = {
+    name: 'n',
+    type: 'asset',
+    normalBalance: null,
+    currency: null,
+    description: undefined,
+    metadata: '{}',
+    limits: [] as never[],
+    blocked: [] as never[],
+  } as const;
   const by = { actor: 'k', requestId: 'r' };
   for (const [code, isGroup, parentCode] of [
     ['group', true, null],

@@ -33,6 +33,8 @@ const codes: Record<Reason, Code> = {
   balance_overflow: Code.FailedPrecondition,
   too_late: Code.FailedPrecondition,
   condition_failed: Code.FailedPrecondition,
+  account_blocked: Code.FailedPrecondition,
+  limit_exceeded: Code.FailedPrecondition,
   idempotency_key_reused: Code.FailedPrecondition,
   too_large: Code.FailedPrecondition,
   overloaded: Code.ResourceExhausted,

@@ -1,7 +1,7 @@
 // Names of the ledger's migrations and grants. Only `migrate` loads the migrations themselves, and MikroORM with them.
 
 /** Migrations, oldest first; the service refuses to start on a database that lacks one. */
-export const migrationNames = ['0001-ledger'];
+export const migrationNames = ['0001-ledger', '0002-account-rules'];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
 export const appendOnly = ['log', 'transactions', 'entries'];

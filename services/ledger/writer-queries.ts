@@ -8,6 +8,7 @@ import { textArray, uuidArray } from '../platform/arrays.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
 import { setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
+import { accountRules, rulesOfRow } from './account-rules.ts';
 import type { CachedAccount, AccountState } from './account-cache.ts';
 import { decodePosted, type ValidatedPosting } from './mapping.ts';
 import { transactionsBySequence } from './reads.ts';
@@ -110,6 +111,8 @@ interface AccountBalanceRow {
   currency: string | null;
   is_group: boolean;
   allow_negative: boolean;
+  limits: string | null;
+  blocked: string | null;
   closed: boolean;
   system: boolean;
   /** The balance's currency; null, as all of the balance, where there is none. */
@@ -144,7 +147,7 @@ export interface FoundAccount {
 export async function readAccounts(client: Client, wanted: [tenant: string, code: string][]): Promise<FoundAccount[]> {
   const { rows } = await client.query<AccountBalanceRow>({
     name: 'read_accounts',
-    text: `select a.tenant_id, a.code, a.id, a.normal_balance, a.currency, a.is_group, a.allow_negative, a.status = 'closed' as closed,
+    text: `select a.tenant_id, a.code, a.id, a.normal_balance, a.currency, a.is_group, a.allow_negative, a.limits, a.blocked, a.status = 'closed' as closed,
         a.system, b.*, case when b.balance_currency = a.currency then null else (
           select string_agg(each.currency, ', ') from unnest(case when a.currency is null then $3::text[] else array[a.currency] end) as each (currency)
           where each.currency is distinct from b.balance_currency
@@ -220,6 +223,7 @@ function accountOf(row: AccountBalanceRow): CachedAccount {
     allowNegative: row.allow_negative,
     closed: row.closed,
     system: row.system,
+    rules: accountRules(rulesOfRow(row)),
   };
 }
 

@@ -90,6 +90,7 @@ test('an account is told as its record, and a change by the names of what change
     account_code: 'CASH',
     name: 'Cash',
     ...plainAsset,
+    ...{ limits: [], blocked: [] },
     version: 3,
     created_at: '2023-11-14T22:13:20.000Z',
     updated_at: '2023-11-14T22:13:20.001Z',

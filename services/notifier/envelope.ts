@@ -121,6 +121,12 @@ function accountData(record: AccountRecord): object {
     allow_negative: record.allowNegative,
     status: record.status,
     system: record.system,
+    limits: record.limits.map(({ currency, minAvailable = null, maxBalance = null }) => ({
+      currency,
+      min_available: minAvailable,
+      max_balance: maxBalance,
+    })),
+    blocked: record.blocked,
     version: safeNumber(record.version),
     created_at: isoTime(record.createdMs),
     updated_at: isoTime(record.updatedMs),

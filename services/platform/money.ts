@@ -17,6 +17,12 @@ export function toMinor(text: string): bigint | null {
   return BigInt(text.slice(0, point) + text.slice(point + 1).padEnd(2, '0'));
 }
 
+/** The same with a sign: `"-5"` is -500n. */
+export function signedMinor(text: string): bigint | null {
+  const minor = toMinor(text.replace(/^-/, ''));
+  return minor !== null && text.startsWith('-') ? -minor : minor;
+}
+
 /** Decimal text with two fraction digits: -5n is `"-0.05"`. */
 export function toDecimal(minor: bigint): string {
   const text = minor.toString();

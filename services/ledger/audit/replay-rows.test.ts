@@ -47,6 +47,7 @@ describe('rows of a correct log', () => {
     const usual = {
       tenant_id: tenant,
       ...plainAsset,
+      ...{ limits: null, blocked: null },
       metadata: '{}',
       version: '1',
       created_at: nowText,

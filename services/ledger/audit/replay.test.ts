@@ -1,5 +1,6 @@
 // Faults of bookkeeping in logs with a valid chain, as a faulty writer would leave them.
-import type { AccountRecord, TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { create } from '@bufbuild/protobuf';
+import { AccountLimitSchema, OriginSchema, type AccountRecord, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { a, account, b, by, event, findings, first, nowMs, posting, second, suspense } from '../../../test/replay.ts';
 import { newId } from '../../platform/ids.ts';
 import { createdEvent, updatedEvent } from '../chart.ts';
@@ -169,6 +170,22 @@ test('an account that may not be negative may be emptied, and stay negative', ()
     ['b NGN -5.00 -5.00 6.00 1.00 2', 'a NGN -5.00 -5.00 1.00 6.00 2'],
   );
   expect(findings([event(below), event(toAndFro)])).toEqual(['event 6 leaves b below zero in NGN']);
+});
+
+test('blocks and limits hold but for an override', () => {
+  const bounded = (more: Partial<AccountRecord>) =>
+    updatedEvent(
+      account('b', { id: b.id, type: 'liability', normalBalance: 'credit', allowNegative: false, version: 2n, ...more }),
+      Object.keys(more),
+      by,
+    );
+  const limits = (more: object) => [create(AccountLimitSchema, { currency: 'NGN', ...more })];
+  const found = (change: ReturnType<typeof updatedEvent>) => findings([change, event(first())]);
+  expect(found(bounded({ limits: limits({ maxBalance: '4.99' }) }))).toEqual(['event 7 leaves b above 4.99 in NGN']);
+  expect(found(bounded({ limits: limits({ maxBalance: '5.00' }) }))).toEqual([]);
+  expect(found(bounded({ blocked: ['credit'] }))).toEqual(['event 7 has a credit entry on b, which is blocked for it']);
+  const overridden = { ...first(), origin: create(OriginSchema, { override: { reason: 'r', broken: ['account_blocked'] } }) };
+  expect(findings([bounded({ blocked: ['credit'] }), event(overridden)])).toEqual([]);
 });
 
 describe('an account with several balances', () => {

@@ -14,6 +14,7 @@ import {
 import { toUuid } from '../../platform/ids.ts';
 import { toDecimal } from '../../platform/money.ts';
 import { chainHash, genesisHash, type LogRow } from '../log.ts';
+import { blockProblem, limitProblems, limitsColumn } from './replay-limits.ts';
 
 /** A row of a table by its columns' names, values as PostgreSQL reads them from JSON. */
 export type Row = Record<string, string | number | boolean | null>;
@@ -118,6 +119,8 @@ export class Replay {
       version: record.version.toString(),
       created_at: time(Number(record.createdMs)),
       updated_at: time(Number(record.updatedMs)),
+      limits: limitsColumn(record),
+      blocked: record.blocked.length === 0 ? null : JSON.stringify(record.blocked),
     }));
   }
 
@@ -161,7 +164,7 @@ export class Replay {
     const changed = Object.keys(after).filter((field) => after[field] !== before[field]);
     const constant = ['accountCode', 'type', 'normalBalance', 'currency', 'isGroup', 'system', 'createdMs'];
     // Chart set-up moves existing system accounts to their parent and changes nothing else of them.
-    if (record.system) constant.push('name', 'description', 'allowNegative', 'status', 'metadata');
+    if (record.system) constant.push('name', 'description', 'allowNegative', 'status', 'metadata', 'limits', 'blocked');
     if (changed.some((field) => constant.includes(field))) problem('changes what can’t change of an account');
     if (record.version !== account.record.version + 1n || record.updatedMs !== BigInt(row.createdMs)) {
       problem('has another version or time than its change');
@@ -226,6 +229,7 @@ export class Replay {
     const touched = new Map<ReplayedBalance, bigint>();
     event.entries.forEach((entry, position) => {
       const account = this.accountFor(entry, event.kind, problem);
+      if (!event.origin?.override) blockProblem(account.record, entry, problem);
       const amount = minor(entry.amount);
       if (amount <= 0n) problem('has an entry that is not greater than zero');
       const balance = this.balanceOf(account, entry.currency);
@@ -255,9 +259,7 @@ export class Replay {
     for (const [balance, before] of touched) {
       balance.version += 1n;
       balance.updatedMs = row.createdMs;
-      if (!balance.account.record.allowNegative && net(balance) < 0n && net(balance) < before) {
-        problem(`leaves ${balance.account.record.accountCode} below zero in ${balance.currency}`);
-      }
+      if (!event.origin?.override) limitProblems(balance.account.record, balance.currency, before, net(balance), problem);
     }
     this.compareBalances([...touched], event.balances, problem);
   }
@@ -332,7 +334,14 @@ function time(ms: number): string {
 function fieldsOf(record: AccountRecord): Record<string, unknown> {
   const { $typeName: _typeName, $unknown: _unknown, ...fields } = record;
   // An absent optional field is no property of the message.
-  return { currency: undefined, parentCode: undefined, description: undefined, ...fields };
+  return {
+    currency: undefined,
+    parentCode: undefined,
+    description: undefined,
+    ...fields,
+    limits: limitsColumn(record),
+    blocked: record.blocked.join(),
+  };
 }
 
 function snakeCase(name: string): string {

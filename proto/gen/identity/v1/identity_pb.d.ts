@@ -634,7 +634,7 @@ export declare type CreateApiKeyRequest = Message<"identity.v1.CreateApiKeyReque
 
   /**
    * At least one of `accounts:read`, `accounts:write`, `balances:read`, `transactions:read`, `transactions:write`, `webhooks:manage`,
-   * `reports:read`; repeated ones are folded.
+   * `reports:read`, `limits:override`; repeated ones are folded.
    *
    * @generated from field: repeated string scopes = 4;
    */

@@ -236,6 +236,11 @@ export declare type Origin = Message<"ledger.v1.Origin"> & {
    * @generated from field: optional ledger.v1.ExchangeOrigin exchange = 1;
    */
   exchange?: ExchangeOrigin | undefined;
+
+  /**
+   * @generated from field: optional ledger.v1.Override override = 2;
+   */
+  override?: Override | undefined;
 };
 
 /**
@@ -243,6 +248,31 @@ export declare type Origin = Message<"ledger.v1.Origin"> & {
  * Use `create(OriginSchema)` to create a new message.
  */
 export declare const OriginSchema: GenMessage<Origin>;
+
+/**
+ * Override says that a posting was made although blocks or limits would have refused it.
+ *
+ * @generated from message ledger.v1.Override
+ */
+export declare type Override = Message<"ledger.v1.Override"> & {
+  /**
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * The error codes that would have refused it.
+   *
+   * @generated from field: repeated string broken = 2;
+   */
+  broken: string[];
+};
+
+/**
+ * Describes the message ledger.v1.Override.
+ * Use `create(OverrideSchema)` to create a new message.
+ */
+export declare const OverrideSchema: GenMessage<Override>;
 
 /**
  * ExchangeOrigin explains the amounts of an exchange.
@@ -598,6 +628,20 @@ export declare type AccountRecord = Message<"ledger.v1.AccountRecord"> & {
    * @generated from field: int64 updated_ms = 16;
    */
   updatedMs: bigint;
+
+  /**
+   * At most one per currency.
+   *
+   * @generated from field: repeated ledger.v1.AccountLimit limits = 17;
+   */
+  limits: AccountLimit[];
+
+  /**
+   * Sides on which it takes no entries: `debit`, `credit`.
+   *
+   * @generated from field: repeated string blocked = 18;
+   */
+  blocked: string[];
 };
 
 /**
@@ -605,6 +649,38 @@ export declare type AccountRecord = Message<"ledger.v1.AccountRecord"> & {
  * Use `create(AccountRecordSchema)` to create a new message.
  */
 export declare const AccountRecordSchema: GenMessage<AccountRecord>;
+
+/**
+ * AccountLimit bounds an account in a currency: signed decimal strings with two fraction digits, in its normal direction.
+ *
+ * @generated from message ledger.v1.AccountLimit
+ */
+export declare type AccountLimit = Message<"ledger.v1.AccountLimit"> & {
+  /**
+   * @generated from field: string currency = 1;
+   */
+  currency: string;
+
+  /**
+   * Floor of `available`; a negative one is a credit line.
+   *
+   * @generated from field: optional string min_available = 2;
+   */
+  minAvailable?: string | undefined;
+
+  /**
+   * Ceiling of the balance with what is pending on the way in.
+   *
+   * @generated from field: optional string max_balance = 3;
+   */
+  maxBalance?: string | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.AccountLimit.
+ * Use `create(AccountLimitSchema)` to create a new message.
+ */
+export declare const AccountLimitSchema: GenMessage<AccountLimit>;
 
 /**
  * AccountCreated describes a new account, also one that a template created.

@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { AccountRecord, Event, ExchangeRate, Origin, PostedEntry } from "./events_pb.js";
+import type { AccountLimit, AccountRecord, Event, ExchangeRate, Origin, PostedEntry } from "./events_pb.js";
 
 /**
  * Describes the file ledger/v1/ledger.proto.
@@ -351,6 +351,14 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
    * @generated from field: bool dry_run = 16;
    */
   dryRun: boolean;
+
+  /**
+   * 1 to 255 code points: blocks, floors (also `allow_negative`) and ceilings do not refuse the posting, and `origin` says which would have.
+   * The caller vouches that the actor may do so.
+   *
+   * @generated from field: optional string override_reason = 17;
+   */
+  overrideReason?: string | undefined;
 };
 
 /**
@@ -1181,6 +1189,18 @@ export declare type CreateAccountRequest = Message<"ledger.v1.CreateAccountReque
    * @generated from field: string traceparent = 14;
    */
   traceparent: string;
+
+  /**
+   * As in AccountRecord. A group takes neither.
+   *
+   * @generated from field: repeated ledger.v1.AccountLimit limits = 15;
+   */
+  limits: AccountLimit[];
+
+  /**
+   * @generated from field: repeated string blocked = 16;
+   */
+  blocked: string[];
 };
 
 /**
@@ -1260,6 +1280,16 @@ export declare type NewAccount = Message<"ledger.v1.NewAccount"> & {
    * @generated from field: string metadata = 10;
    */
   metadata: string;
+
+  /**
+   * @generated from field: repeated ledger.v1.AccountLimit limits = 11;
+   */
+  limits: AccountLimit[];
+
+  /**
+   * @generated from field: repeated string blocked = 12;
+   */
+  blocked: string[];
 };
 
 /**
@@ -1346,6 +1376,42 @@ export declare type CreateAccountsResponse = Message<"ledger.v1.CreateAccountsRe
 export declare const CreateAccountsResponseSchema: GenMessage<CreateAccountsResponse>;
 
 /**
+ * AccountLimits are all limits of an account.
+ *
+ * @generated from message ledger.v1.AccountLimits
+ */
+export declare type AccountLimits = Message<"ledger.v1.AccountLimits"> & {
+  /**
+   * @generated from field: repeated ledger.v1.AccountLimit limits = 1;
+   */
+  limits: AccountLimit[];
+};
+
+/**
+ * Describes the message ledger.v1.AccountLimits.
+ * Use `create(AccountLimitsSchema)` to create a new message.
+ */
+export declare const AccountLimitsSchema: GenMessage<AccountLimits>;
+
+/**
+ * BlockedSides are all sides on which an account takes no entries.
+ *
+ * @generated from message ledger.v1.BlockedSides
+ */
+export declare type BlockedSides = Message<"ledger.v1.BlockedSides"> & {
+  /**
+   * @generated from field: repeated string sides = 1;
+   */
+  sides: string[];
+};
+
+/**
+ * Describes the message ledger.v1.BlockedSides.
+ * Use `create(BlockedSidesSchema)` to create a new message.
+ */
+export declare const BlockedSidesSchema: GenMessage<BlockedSides>;
+
+/**
  * @generated from message ledger.v1.UpdateAccountRequest
  */
 export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountRequest"> & {
@@ -1418,6 +1484,18 @@ export declare type UpdateAccountRequest = Message<"ledger.v1.UpdateAccountReque
    * @generated from field: optional string parent_code = 12;
    */
   parentCode?: string | undefined;
+
+  /**
+   * Replaces all; unchanged if absent.
+   *
+   * @generated from field: optional ledger.v1.AccountLimits limits = 13;
+   */
+  limits?: AccountLimits | undefined;
+
+  /**
+   * @generated from field: optional ledger.v1.BlockedSides blocked = 14;
+   */
+  blocked?: BlockedSides | undefined;
 };
 
 /**
@@ -1851,7 +1929,7 @@ export declare const LedgerService: GenService<{
    * PostTransaction posts one transaction and answers after the durable commit. The same key with the same request again answers the
    * transaction as it is now, with `replayed`. Errors: `idempotency_key_reused` (another request under that key, or the transaction id under
    * another key), `unbalanced`, `account_not_found`, `account_closed`, `account_is_group`, `account_is_system` (a single entry on suspense or
-   * an FX position), `currency_not_allowed`, `insufficient_funds`, `balance_overflow`, `condition_failed`, `too_late`. A rejected posting does not use up its key.
+   * an FX position), `currency_not_allowed`, `insufficient_funds`, `balance_overflow`, `condition_failed`, `too_late`, `account_blocked`, `limit_exceeded`. A rejected posting does not use up its key.
    *
    * @generated from rpc ledger.v1.LedgerService.PostTransaction
    */
