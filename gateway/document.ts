@@ -3,8 +3,6 @@ import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
 import {
-  documentInfo,
-  documentSchemas,
   headerParameters,
   namedAnswers,
   operationDoc,
@@ -14,6 +12,7 @@ import {
   type Doc,
   type DocumentedRoute,
 } from './openapi.ts';
+import { documentInfo, documentSchemas } from './openapi-info.ts';
 import { documentWebhooks } from './openapi-webhooks.ts';
 import { ApiError } from './errors.ts';
 import type { App } from './request-context.ts';

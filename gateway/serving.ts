@@ -1,5 +1,6 @@
 // Opens the parts of the gateway in order: calls to the services, the batcher, readiness, the HTTP server.
-import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
+import type { DescMethod, DescService } from '@bufbuild/protobuf';
+import { createClient, type Transport } from '@connectrpc/connect';
 import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
@@ -16,6 +17,7 @@ import { Batcher, type Ledger } from './batcher.ts';
 import { gatewayConfig, type GatewayConfig } from './config.ts';
 import { ApiKeyCache } from './api-keys.ts';
 import { registerRoutes } from './routes/all.ts';
+import type { Services } from './services.ts';
 import { TokenVerifier } from './tokens.ts';
 
 /** Calls to the services. */
@@ -43,13 +45,8 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     ledgers.set(replica, known);
     return known;
   };
-  const batcher = new Batcher({
-    ledgers: () => toWriter.replicas().map(ledgerAt),
-    logger,
-    metrics,
-    maxPostings: config.maxInFlight,
-    timeoutMs: 10_000,
-  });
+  const ledgersNow = () => toWriter.replicas().map(ledgerAt);
+  const batcher = new Batcher({ ledgers: ledgersNow, logger, metrics, maxPostings: config.maxInFlight, timeoutMs: 10_000 });
 
   let closing = false;
   const readiness = readinessOf({ toIdentity, toLedger, toNotifier }, () => closing);
@@ -69,16 +66,10 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
       tokens,
       memberRole: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
     },
-    routes: (registered) =>
-      registerRoutes(registered, {
-        identity,
-        ledger,
-        notifier,
-        tokens,
-        metrics,
-        readiness,
-        post: (posting, answer) => batcher.post(posting, answer),
-      }),
+    routes: (registered) => {
+      const post: Services['post'] = (posting, response) => batcher.post(posting, response);
+      registerRoutes(registered, { identity, ledger, notifier, tokens, metrics, readiness, post });
+    },
   });
   await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));
   lifetime.add('server', () => {
@@ -88,48 +79,26 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');
 }
 
-/** Opens the connections to the services. `retried`: the reads that may be sent again, because they change nothing. */
+/** Opens the connections to the services. */
 function openCallers(config: GatewayConfig, lifetime: Lifetime): Callers & { toWriter: Caller } {
-  const token = config.internalTokens[0] ?? '';
-  const maxMessageBytes = config.grpcMaxMessageBytes;
-  const { method: ofIdentity } = IdentityService;
-  const verifications = [ofIdentity.verifyApiKey, ofIdentity.verifyTenantMember];
-  const toIdentity = openCaller({
-    addresses: config.identityAddresses,
-    token,
-    maxMessageBytes,
-    retried: [ofIdentity.getKeySet, ofIdentity.getUser, ofIdentity.listTenants, ofIdentity.listApiKeys, ...verifications],
-  });
-  lifetime.add('channel to identity', () => toIdentity.close());
-  const { method: ofLedger } = LedgerService;
-  const toLedger = openCaller({
-    addresses: config.ledgerAddresses,
-    token,
-    maxMessageBytes,
-    retried: [
-      ofLedger.getTransaction,
-      ofLedger.listTransactions,
-      ofLedger.streamHierarchy,
-      ofLedger.getAccount,
-      ofLedger.listAccounts,
-      ofLedger.getBalance,
-      ofLedger.listBalanceHistory,
-      ofLedger.listEvents,
-    ],
-  });
-  lifetime.add('channel to ledger', () => toLedger.close());
-  const { method: ofNotifier } = NotifierService;
-  const toNotifier = openCaller({
-    addresses: config.notifierAddresses,
-    token,
-    maxMessageBytes,
-    retried: [ofNotifier.checkUrl, ofNotifier.getWebhook, ofNotifier.listDeliveries, ofNotifier.getDelivery],
-  });
-  lifetime.add('channel to notifier', () => toNotifier.close());
-  // Postings have connections of their own, so that they never wait behind large pages.
-  const toWriter = openCaller({ addresses: config.ledgerAddresses, token, maxMessageBytes });
-  lifetime.add('channel of postings', () => toWriter.close());
-  return { toIdentity, toLedger, toNotifier, toWriter };
+  const [token = ''] = config.internalTokens;
+  const open = (name: string, addresses: string[], retried: DescMethod[] = []): Caller => {
+    const caller = openCaller({ addresses, token, maxMessageBytes: config.grpcMaxMessageBytes, retried });
+    lifetime.add(`channel to ${name}`, () => caller.close());
+    return caller;
+  };
+  return {
+    toIdentity: open('identity', config.identityAddresses, readsOf(IdentityService)),
+    toLedger: open('ledger', config.ledgerAddresses, readsOf(LedgerService)),
+    toNotifier: open('notifier', config.notifierAddresses, readsOf(NotifierService)),
+    // Postings have connections of their own, so that they never wait behind large pages.
+    toWriter: open('ledger for postings', config.ledgerAddresses),
+  };
+}
+
+/** The calls that may be sent again, because they change nothing. */
+function readsOf({ methods }: DescService): DescMethod[] {
+  return methods.filter(({ name }) => /^(Get|List|Stream|Verify|Check)[A-Z]/.test(name));
 }
 
 /** Whether the gateway can answer, and the state of each service behind it. */
@@ -169,16 +138,10 @@ function healthOf(transport: Transport, service: string, timeoutMs: number, chec
   const client = createClient(Health, transport);
   const check = (name: string) => client.check({ service: name }, { timeoutMs }).then(({ status }) => status === Serving.SERVING);
   return cached(() =>
-    Promise.all([check(service), checksToken ? check(tokenName).catch(acceptUnknown) : true]).then(
+    Promise.all([check(service), checksToken ? check(tokenName) : true]).then(
       ([isServing, isAccepted]) => (!isAccepted ? 'refused' : isServing ? 'ok' : 'not serving'),
       // The public port does not name addresses and failures.
       () => 'unavailable',
     ),
   );
-}
-
-// Services of the version before do not report on tokens.
-function acceptUnknown(error: unknown): true {
-  if (error instanceof ConnectError && error.code === Code.NotFound) return true;
-  throw error;
 }

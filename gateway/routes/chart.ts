@@ -124,6 +124,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           summary: 'Read the chart as a tree',
           description: [
             'An answer of more than 20,000 accounts is rejected (422 `too_large`): read it in parts with `root` and `depth`.',
+            'If a single level has more, list its accounts page by page with `GET …/accounts`.',
             'Where `depth` cuts, `children_count` shows that there is more, and balances include it.',
             'Tree and balances are of one moment. A large answer is sent as it is read: a connection that ends early has failed.',
           ].join(' '),

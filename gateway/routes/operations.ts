@@ -7,20 +7,20 @@ import type { App } from '../request-context.ts';
 import type { TokenVerifier } from '../tokens.ts';
 import { json } from '../mapping.ts';
 
-const readiness = {
-  name: 'ReadinessResponse',
-  schema: record({
-    status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
-    dependencies: { type: 'object', additionalProperties: { type: 'string' } },
-  }),
-};
-const unready: Answer = {
-  description: 'Postings cannot be answered',
-  ...readiness,
-  example: { status: 'unavailable', dependencies: { identity: 'ok', ledger: 'not serving', notifier: 'ok' } },
-  headers: ['Retry-After'],
-  unwrappedType: 'application/json',
-};
+const readinessSchema = record({
+  status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
+  dependencies: { type: 'object', additionalProperties: { type: 'string' } },
+});
+
+/** An answer without the envelope. */
+function bare(description: string, schema: object, example: unknown, more: Partial<Answer> = {}): Answer {
+  return { description, schema, example, unwrappedType: 'application/json', ...more };
+}
+
+const name = 'ReadinessResponse';
+const ready = { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok' } };
+const unready = { status: 'unavailable', dependencies: { ...ready.dependencies, ledger: 'not serving' } };
+const exampleKey = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' };
 
 /** What these routes report. */
 export interface Operations {
@@ -40,14 +40,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           id: 'getHealth',
           tag: 'Operations',
           summary: 'Check whether the process runs',
-          answers: {
-            200: {
-              description: 'It runs',
-              schema: record({ status: { type: 'string', const: 'ok' } }),
-              example: { status: 'ok' },
-              unwrappedType: 'application/json',
-            },
-          },
+          answers: { 200: bare('It runs', record({ status: { type: 'string', const: 'ok' } }), { status: 'ok' }) },
         },
       },
     },
@@ -63,13 +56,8 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           tag: 'Operations',
           summary: 'Check whether postings can be answered',
           answers: {
-            200: {
-              description: 'They can; `degraded`: another dependency is not available',
-              ...readiness,
-              example: { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok' } },
-              unwrappedType: 'application/json',
-            },
-            503: unready,
+            200: bare('They can; `degraded`: another dependency is not available', readinessSchema, ready, { name }),
+            503: bare('Postings cannot be answered', readinessSchema, unready, { name, headers: ['Retry-After'] }),
           },
         },
       },
@@ -90,14 +78,7 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           id: 'getMetrics',
           tag: 'Operations',
           summary: 'Metrics for Prometheus',
-          answers: {
-            200: {
-              description: 'Metrics',
-              schema: { type: 'string' },
-              example: 'http_requests_in_flight 1\n',
-              unwrappedType: 'text/plain',
-            },
-          },
+          answers: { 200: bare('Metrics', { type: 'string' }, 'http_requests_in_flight 1\n', { unwrappedType: 'text/plain' }) },
           errors: ['overloaded'],
         },
       },
@@ -117,16 +98,9 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           tag: 'Operations',
           summary: 'The public keys that verify access tokens',
           answers: {
-            200: {
-              description: 'A JSON Web Key Set (RFC 7517)',
-              schema: record({ keys: { type: 'array', items: { type: 'object' } } }),
-              example: {
-                keys: [
-                  { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' },
-                ],
-              },
-              unwrappedType: 'application/json',
-            },
+            200: bare('A JSON Web Key Set (RFC 7517)', record({ keys: { type: 'array', items: { type: 'object' } } }), {
+              keys: [exampleKey],
+            }),
           },
           errors: ['overloaded', 'unavailable'],
         },

@@ -61,7 +61,7 @@ export async function nested(parts: AsyncIterable<AccountNode[]>, wanted: Wanted
 }
 
 function tooLarge(what: string, { depth }: Wanted): Refusal {
-  return new Refusal('too_large', `${what}: read it in parts with root and depth`, {
+  return new Refusal('too_large', `${what}: read it in parts with root and depth, or list the accounts page by page`, {
     field: 'depth',
     tag: 'too_large',
     value: String(depth ?? ''),

@@ -1,0 +1,67 @@
+// The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
+import { headerComponents, published } from './openapi.ts';
+import { webhookSchemas } from './openapi-webhooks.ts';
+import { schemas, words } from './records.ts';
+
+/** The document without paths. */
+export const documentInfo = {
+  openapi: '3.1.0',
+  info: {
+    title: 'Ledger',
+    version: '1.0.0',
+    description: [
+      'A multi-tenant double-entry ledger.',
+      'Register, log in, create a tenant and an API key; then set up a chart of accounts and post with the key.',
+      'Amounts are decimal strings, never numbers. Every answer below `/v1`, and every error, is an envelope: `success`, and `data` or `error` with a `code`. Lengths are in code points.',
+      'Unknown fields of a body and unknown query parameters are rejected (tag `unknown`). Empty query parameters count as absent, except `reference` and `idempotency_key`.',
+      'A posting with an idempotency key may be repeated any number of times: it posts once.',
+      'For the next page of a list send `next_cursor` as `cursor` with the same filters; events page by `after_sequence`, deliveries by `offset`. HEAD is answered as GET without the body. A path may end in one slash.',
+      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`. POST to a word instead of an id, such as `transactions/batch`, is an unknown path.',
+      'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
+      'Too many requests at once, in all or of one tenant, answer 503 `overloaded` with `Retry-After`. A body may have 1 MiB.',
+    ].join('\n\n'),
+    license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
+  },
+  servers: [{ url: '/', description: 'This server' }],
+  tags: [
+    { name: 'Users', description: 'Registration and sessions.' },
+    { name: 'Tenants', description: 'Organizations, each with its own ledger.' },
+    { name: 'API keys', description: 'Scoped keys for calls from your services.' },
+    { name: 'Accounts', description: 'The chart of accounts.' },
+    { name: 'Transactions', description: 'Postings and their reversal.' },
+    { name: 'Balances', description: 'Current balances and their history.' },
+    { name: 'Events', description: 'The audit trail.' },
+    {
+      name: 'Webhooks',
+      description: [
+        'Signed notifications. A delivery is a `POST` of a `WebhookEvent` with `X-Webhook-Signature: sha256=<hex>`, the HMAC-SHA256 of the body',
+        'keyed with the UTF-8 bytes of the whole secret; `X-Webhook-Id` (the event’s), `X-Webhook-Event` (its type), `X-Webhook-Delivery` and',
+        '`X-Webhook-Attempt`; `webhook-id`, `webhook-timestamp` and `webhook-signature` of Standard Webhooks; and the webhook’s own `headers`.',
+        'It is delivered by an answer of 200 to 299 within 30 seconds. Otherwise it is repeated after 1 and 2 more minutes, then it has failed. Redirects are not followed.',
+        'Deliveries may arrive twice and out of order: detect repetitions by `id`, sort by `data.sequence`, which a transaction shares with its `balance.updated`.',
+        'After a longer outage read the list of events, which has the same ids. It has no `balance.updated`: its `balance` is the last `balance_after` of the account in a transaction’s `lines`.',
+      ].join(' '),
+    },
+    { name: 'Deliveries', description: 'What your receiver gets.' },
+    { name: 'Operations', description: 'Health, metrics, keys and this document.' },
+  ],
+  components: {
+    securitySchemes: {
+      userToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: '`data.token` of a login.' },
+      // Not `apiKey`: Go generators would merge it with the schema `ApiKey`.
+      apiKeyToken: {
+        type: 'http',
+        scheme: 'bearer',
+        bearerFormat: 'lk_live_…',
+        description: '`data.api_key.key`, shown once at creation.',
+      },
+    },
+    headers: headerComponents,
+  },
+};
+
+/** The document's schemas by name, without those of answers. */
+export const documentSchemas: Record<string, object> = {
+  ...published({ ...schemas, ...webhookSchemas }),
+  ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
+};
