@@ -37,6 +37,8 @@ export function limitsColumn({ limits }: AccountRecord): string | null {
   );
 }
 
-function minorUnits(decimal: string): bigint {
-  return BigInt(decimal.replace('.', ''));
+/** Minor units of a decimal text as events have it. Throws where it is none. */
+export function minorUnits(text: string): bigint {
+  if (!/^-?[0-9]+\.[0-9]{2}$/.test(text)) throw new Error(`${text} is no amount`);
+  return BigInt(text.replace('.', ''));
 }

@@ -14,7 +14,7 @@ import {
 import { toUuid } from '../../platform/ids.ts';
 import { toDecimal } from '../../platform/money.ts';
 import { chainHash, genesisHash, type LogRow } from '../log.ts';
-import { blockProblem, limitProblems, limitsColumn } from './replay-limits.ts';
+import { blockProblem, limitProblems, limitsColumn, minorUnits } from './replay-limits.ts';
 
 /** A row of a table by its columns' names, values as PostgreSQL reads them from JSON. */
 export type Row = Record<string, string | number | boolean | null>;
@@ -232,14 +232,14 @@ export class Replay {
     event.entries.forEach((entry, position) => {
       const account = this.accountFor(entry, event.kind, problem);
       if (!event.origin?.override) blockProblem(account.record, entry, problem);
-      const amount = minor(entry.amount);
+      const amount = minorUnits(entry.amount);
       if (amount <= 0n) problem('has an entry that is not greater than zero');
       const balance = this.balanceOf(account, entry.currency);
       if (!touched.has(balance)) touched.set(balance, net(balance));
       if (entry.side === 'debit') balance.debits += amount;
       else balance.credits += amount;
       sums.set(entry.currency, (sums.get(entry.currency) ?? 0n) + (entry.side === 'debit' ? amount : -amount));
-      if (minor(entry.balanceAfter) !== net(balance)) {
+      if (minorUnits(entry.balanceAfter) !== net(balance)) {
         problem(`leaves ${entry.accountCode} at ${entry.balanceAfter}, where the entries add up to ${toDecimal(net(balance))}`);
       }
       added.entries.push({
@@ -284,8 +284,8 @@ export class Replay {
       const event = promised[index];
       if (!event) return;
       // Nothing changes these yet, so they are taken from the event.
-      balance.pendingDebits = minor(event.pendingDebits);
-      balance.pendingCredits = minor(event.pendingCredits);
+      balance.pendingDebits = minorUnits(event.pendingDebits);
+      balance.pendingCredits = minorUnits(event.pendingCredits);
       const outgoing = balance.account.record.normalBalance === 'debit' ? balance.pendingCredits : balance.pendingDebits;
       const actual = [
         ...[balance.account.record.id, balance.account.record.accountCode, balance.currency, balance.version.toString()],
@@ -316,11 +316,6 @@ function net({ account, debits, credits }: ReplayedBalance): bigint {
 
 function holdsSomething({ debits, credits, pendingDebits, pendingCredits }: ReplayedBalance): boolean {
   return debits !== credits || pendingDebits !== 0n || pendingCredits !== 0n;
-}
-
-function minor(text: string): bigint {
-  if (!/^-?[0-9]+\.[0-9]{2}$/.test(text)) throw new Error(`${text} is no amount`);
-  return BigInt(text.replace('.', ''));
 }
 
 function bytea(bytes: Uint8Array): string {
