@@ -1,4 +1,4 @@
-// Who may ask for what, in which order a request is judged, and how users, tenants and keys come and go.
+// Which credential opens which route, in which order a request is checked, and how users, tenants and keys are made and revoked.
 import { withClient } from '../deploy/local/databases.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
 import { scopes } from './auth.ts';
@@ -8,7 +8,7 @@ import type { Person, RestOptions, Tenant } from '../test/cluster.ts';
 
 let cluster: CheckedCluster;
 let contract: Contract;
-let stranger: Person;
+let outsider: Person;
 let mine: Tenant;
 let theirs: Tenant;
 let key: string;
@@ -19,8 +19,8 @@ beforeAll(async () => {
   cluster = await startCheckedCluster();
   ({ contract } = cluster);
   mine = await cluster.tenant();
-  stranger = await cluster.signUp();
-  theirs = await cluster.tenant({ person: stranger });
+  outsider = await cluster.signUp();
+  theirs = await cluster.tenant({ person: outsider });
   key = await cluster.apiKey(mine);
   for (const scope of scopes) {
     const others = scopes.filter((each) => each !== scope);
@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => cluster.stop());
 
-/** The operation's path; unknown but well-formed records, unless told otherwise. */
+/** The operation's path; unknown but well-formed records, by default. */
 const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?: Tenant; id?: 'sound' | 'malformed' } = {}) =>
   operation.path
     .replace('{slug}', tenant.slug)
@@ -312,7 +312,7 @@ describe('users', () => {
     expect(unknown.body).toMatchObject({ error: 'invalid email or password', code: 'unauthenticated' });
     expect(tries.map(({ status }) => status)).toEqual([...Array(10).fill(401), 429]);
     expect(tries[0]!.headers.get('ratelimit')).toMatch(/^"login";r=9;t=\d+$/);
-    // Nobody is believed to be another by his own word.
+    // X-Forwarded-For of a client that is no trusted proxy is ignored.
     const forwarded = { body: { email, password: 'wrong' }, headers: { 'x-forwarded-for': '192.0.2.1' } };
     expect((await cluster.rest('POST', '/v1/auth/login', forwarded)).status).toBe(429);
     const { headers, body } = tries[10]!;

@@ -16,7 +16,7 @@ export class QueryParameters {
     this.values = [tenant];
   }
 
-  /** Adds a value and returns its placeholder. */
+  /** Adds a value and returns its parameter, `$2`. */
   value(value: unknown): string {
     return `$${this.values.push(value)}`;
   }

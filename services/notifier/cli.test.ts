@@ -32,35 +32,35 @@ async function run(args: string[], url = notifier.database.serviceUrl, meanwhile
     env: { ...bareEnvironment, DATABASE_URL: url },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let [said, errors] = ['', ''];
-  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  let [output, errors] = ['', ''];
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
   void meanwhile?.(child);
   const status = await new Promise<number | null>((resolve) => child.once('close', resolve));
-  return { status, said, errors };
+  return { status, output, errors };
 }
 
 test('dead letters are discarded although nobody reads the lines', async () => {
   const ids = await keep(3);
   const unread = (child: ChildProcess) => child.stdout?.destroy();
-  expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, said: '', errors: '' });
+  expect(await run(['discard', ...ids], undefined, unread)).toEqual({ status: 0, output: '', errors: '' });
   expect(await listDeadLetters(notifier.work)).toEqual([]);
 });
 
 test('a dead letter is named by its id, in lower or upper case, and by nothing else', async () => {
   const [kept, named] = await keep(2);
-  const { status, said } = await run(['discard', named!.toUpperCase()]);
-  expect({ status, said }).toEqual({ status: 0, said: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
-  expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, said: '', errors: "all is not a dead letter's id\n" });
+  const { status, output } = await run(['discard', named!.toUpperCase()]);
+  expect({ status, output }).toEqual({ status: 0, output: expect.stringMatching(new RegExp(`^${named}: topic/0/.*\\n1 discarded\\n$`)) });
+  expect(await run(['discard', kept!, 'all'])).toEqual({ status: 1, output: '', errors: "all is not a dead letter's id\n" });
   expect(await listDeadLetters(notifier.work)).toEqual([kept]);
-  const gone = { status: 2, said: expect.stringMatching(/\n1 discarded\n$/), errors: `${named}: there is no such dead letter\n` };
+  const gone = { status: 2, output: expect.stringMatching(/\n1 discarded\n$/), errors: `${named}: there is no such dead letter\n` };
   expect(await run(['discard', kept!, named!])).toEqual(gone);
 });
 
 test('the usage is printed for --help and for an unknown command', async () => {
   const help = expect.stringMatching(/^usage: redrive .*\n +discard ID/);
-  expect(await run(['--help'])).toEqual({ status: 0, said: help, errors: '' });
-  expect(await run(['list'])).toEqual({ status: 1, said: '', errors: help });
+  expect(await run(['--help'])).toEqual({ status: 0, output: help, errors: '' });
+  expect(await run(['list'])).toEqual({ status: 1, output: '', errors: help });
 });
 
 test('without the database, dead letters are not tried one after the other', async () => {
@@ -76,7 +76,7 @@ test('without the database, dead letters are not tried one after the other', asy
   };
   try {
     const errors = ids.map((id) => `${id}: Connection terminated unexpectedly\n`).join('');
-    expect(await run(['redrive'], url.href)).toEqual({ status: 2, said: '0 redriven, 3 left\n', errors });
+    expect(await run(['redrive'], url.href)).toEqual({ status: 2, output: '0 redriven, 3 left\n', errors });
     expect(tried).toBe(1);
   } finally {
     await proxy.close();
@@ -93,8 +93,8 @@ test('a command that is interrupted ends after the current dead letter, with a f
       while ((await notifier.work.query(waiting)).rowCount === 0) await pause(20);
       child.kill('SIGTERM');
     };
-    const { status, said, errors } = await run(['redrive'], undefined, interrupt);
-    expect({ status, said }).toEqual({ status: 1, said: `0 redriven, ${ids.length} left\n` });
+    const { status, output, errors } = await run(['redrive'], undefined, interrupt);
+    expect({ status, output }).toEqual({ status: 1, output: `0 redriven, ${ids.length} left\n` });
     expect(errors).toBe(ids.map((id) => `${id}: canceling statement due to lock timeout\n`).join(''));
   });
 });

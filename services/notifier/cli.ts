@@ -13,41 +13,41 @@ import { migrationNames } from './schema.ts';
 const usage = `usage: redrive          try all dead letters again, and print which are left and why
        discard ID...    delete these dead letters`;
 
-const say = (line: string) => process.stdout.write(`${line}\n`);
-const complain = (line: string) => process.stderr.write(`${line}\n`);
+const print = (line: string) => process.stdout.write(`${line}\n`);
+const printError = (line: string) => process.stderr.write(`${line}\n`);
 
 /** True if none is left. */
 async function redrive(pool: Pool, logger: Logger): Promise<boolean> {
   // A delivery worker of another process finds the deliveries.
   const consumer = new Consumer({ pool, logger, metrics: new Registry(), wake: () => undefined });
   const { redriven, left } = await consumer.redrive();
-  for (const { id, reason } of left) complain(`${id}: ${reason}`);
-  say(`${redriven} redriven, ${left.length} left`);
+  for (const { id, reason } of left) printError(`${id}: ${reason}`);
+  print(`${redriven} redriven, ${left.length} left`);
   return left.length === 0;
 }
 
 /** True if all of them existed. */
 async function discard(pool: Pool, ids: string[]): Promise<boolean> {
   const discarded = await discardDeadLetters(pool, ids);
-  for (const { id, source } of discarded) say(`${id}: ${source}`);
+  for (const { id, source } of discarded) print(`${id}: ${source}`);
   const discardedIds = new Set(discarded.map(({ id }) => id));
   const missing = ids.filter((id) => !discardedIds.has(id));
-  for (const id of missing) complain(`${id}: there is no such dead letter`);
-  say(`${discarded.length} discarded`);
+  for (const id of missing) printError(`${id}: there is no such dead letter`);
+  print(`${discarded.length} discarded`);
   return missing.length === 0;
 }
 
 // The work is done before the lines are printed, so a closed pipe, as with `| head`, is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return;
-  complain(`it is done, but the lines can't be written: ${error.message}`);
+  printError(`it is done, but the lines can't be written: ${error.message}`);
   process.exit(1);
 });
 
 await run(async (lifetime) => {
   const [, , command, ...args] = process.argv;
   if ([command, ...args].some((each) => each === '--help' || each === '-h')) {
-    say(usage);
+    print(usage);
     process.exit();
   }
   const isValidCall = command === 'redrive' ? args.length === 0 : command === 'discard' && args.length > 0;

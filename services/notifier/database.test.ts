@@ -76,7 +76,7 @@ describe.each(tables)('%s', (table) => {
     await expect(within(settings as Record<string, string>, () => insert(table, uuidv7()))).rejects.toMatchObject({ code: '42501' });
   });
 
-  test('with one tenant its rows are seen and no others, and none is given away', async () => {
+  test('with one tenant set, its rows are visible and no others, and no row can be moved to another tenant', async () => {
     await within({ 'app.tenants': `{${mine}}` }, async () => {
       expect(await tenantsIn(table)).toEqual([mine]);
       expect((await service.query(`delete from ${table} where tenant_id = $1`, [theirs])).rowCount).toBe(0);
@@ -87,7 +87,7 @@ describe.each(tables)('%s', (table) => {
   });
 });
 
-test('who looks for work sees which tenants have some, changes nothing, and sees nothing else', async () => {
+test('the search for work sees which tenants have some, changes nothing, and sees nothing else', async () => {
   await within({ 'app.job': 'find work' }, async () => {
     for (const table of tables) expect(await tenantsIn(table)).toEqual(table === 'due' ? [mine, theirs].sort() : []);
     expect((await service.query('update due set next_at = now()')).rowCount).toBe(0);
@@ -97,7 +97,7 @@ test('who looks for work sees which tenants have some, changes nothing, and sees
   await expect(within({ 'app.job': 'find work' }, () => insert('due', uuidv7()))).rejects.toMatchObject({ code: '42501' });
 });
 
-test('dead letters are seen by their own job alone', async () => {
+test('dead letters are visible to their own job only', async () => {
   const add = () =>
     service.query(`insert into dead_letters (id, source, value, reason, received_at) values ($1, 's', '', 'r', now())`, [uuidv7()]);
   await expect(within({ 'app.tenants': `{${mine}}` }, add)).rejects.toMatchObject({ code: '42501' });

@@ -102,13 +102,13 @@ test('who asks for figures while they are taken gets the same ones', async () =>
   const ops = await serveOps('127.0.0.1', 0, metrics, () => Promise.resolve({ ready: true, dependencies: {} }));
   const socket = connect(ops.port, '127.0.0.1');
   try {
-    const told: number[] = [];
+    const sizes: number[] = [];
     // Pipelined: the second is read before the first is answered.
     socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
     let text = '';
     for await (const chunk of socket) text += String(chunk);
-    for (const [, value] of text.matchAll(/^taken (\d+)$/gm)) told.push(Number(value));
-    expect(told).toEqual([1, 1]);
+    for (const [, value] of text.matchAll(/^taken (\d+)$/gm)) sizes.push(Number(value));
+    expect(sizes).toEqual([1, 1]);
     const later = await fetch(`http://127.0.0.1:${ops.port}/metrics`);
     expect(await later.text()).toContain('taken 2');
   } finally {
