@@ -1,9 +1,11 @@
 // The ledger's migrations, oldest first, under the names that schema.ts gives.
 import { Ledger } from './migrations/0001-ledger.ts';
 import { AccountRules } from './migrations/0002-account-rules.ts';
+import { Payments } from './migrations/0003-payments.ts';
 
 /** Migrations by name. */
 export const migrations = [
   { name: '0001-ledger', class: Ledger },
   { name: '0002-account-rules', class: AccountRules },
+  { name: '0003-payments', class: Payments },
 ];

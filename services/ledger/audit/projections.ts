@@ -20,7 +20,7 @@ const projectionNames = ['heads', 'accounts', 'transactions', 'entries', 'balanc
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
-export const tenantTables = [...projectionNames, 'log', ...relayTables];
+export const tenantTables = [...projectionNames, 'holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'log', ...relayTables];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {

@@ -37,14 +37,15 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   tenantId: string;
 
   /**
-   * Position in the tenant's log, from 1, without gaps. A `balance.updated` event carries the sequence of its posting.
+   * Position in the tenant's log, from 1, without gaps. A derived event (`balance.updated`, `hold.captured`) carries the sequence of its row.
    *
    * @generated from field: int64 sequence = 3;
    */
   sequence: bigint;
 
   /**
-   * `transaction.posted`, `balance.updated`, `account.created` or `account.updated`.
+   * `transaction.posted`, `balance.updated`, `account.created`, `account.updated`, `hold.created`, `hold.captured`, `hold.voided`,
+   * `hold.expired` or `definition.changed`.
    *
    * @generated from field: string type = 4;
    */
@@ -72,7 +73,7 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   requestId: string;
 
   /**
-   * Hash of this event and of the one before, 32 bytes each; empty for `balance.updated`, which has no row of its own.
+   * Hash of this event and of the one before, 32 bytes each; empty for derived events, which have no row of their own.
    *
    * @generated from field: bytes hash = 8;
    */
@@ -84,7 +85,8 @@ export declare type Event = Message<"ledger.v1.Event"> & {
   previousHash: Uint8Array;
 
   /**
-   * Position among the events of one posting: 0 is the `transaction.posted`, 1 and up its `balance.updated` events.
+   * Position among the events of one row of the log: 0 is the row, 1 and up the events derived from it: first `balance.updated`, one per changed
+   * balance, then `hold.captured` of a capture.
    *
    * @generated from field: int32 part = 10;
    */
@@ -127,6 +129,32 @@ export declare type Event = Message<"ledger.v1.Event"> & {
      */
     value: AccountUpdated;
     case: "accountUpdated";
+  } | {
+    /**
+     * @generated from field: ledger.v1.HoldCreated hold_created = 16;
+     */
+    value: HoldCreated;
+    case: "holdCreated";
+  } | {
+    /**
+     * `hold.voided` or `hold.expired`.
+     *
+     * @generated from field: ledger.v1.HoldEnded hold_ended = 17;
+     */
+    value: HoldEnded;
+    case: "holdEnded";
+  } | {
+    /**
+     * @generated from field: ledger.v1.HoldCaptured hold_captured = 18;
+     */
+    value: HoldCaptured;
+    case: "holdCaptured";
+  } | {
+    /**
+     * @generated from field: ledger.v1.DefinitionChanged definition_changed = 21;
+     */
+    value: DefinitionChanged;
+    case: "definitionChanged";
   } | { case: undefined; value?: undefined };
 };
 
@@ -150,7 +178,7 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
   transactionId: string;
 
   /**
-   * `single`, `double`, `reversal` or `exchange`.
+   * `single`, `double`, `reversal`, `exchange` or `capture`.
    *
    * @generated from field: string kind = 2;
    */
@@ -218,6 +246,27 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
    * @generated from field: optional ledger.v1.Origin origin = 11;
    */
   origin?: Origin | undefined;
+
+  /**
+   * The hold after this capture; absent for other kinds.
+   *
+   * @generated from field: optional ledger.v1.HoldRecord hold = 12;
+   */
+  hold?: HoldRecord | undefined;
+
+  /**
+   * Where velocity limits have counted it; absent where none has.
+   *
+   * @generated from field: optional ledger.v1.VelocityUses uses = 13;
+   */
+  uses?: VelocityUses | undefined;
+
+  /**
+   * What is left to reverse of the transaction in `reverses` after this reversal; absent where nothing is left, and for other kinds.
+   *
+   * @generated from field: optional ledger.v1.Unreversed unreversed = 15;
+   */
+  unreversed?: Unreversed | undefined;
 };
 
 /**
@@ -225,6 +274,374 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
  * Use `create(TransactionPostedSchema)` to create a new message.
  */
 export declare const TransactionPostedSchema: GenMessage<TransactionPosted>;
+
+/**
+ * Unreversed is what is left to reverse of a transaction of which a part was reversed.
+ *
+ * @generated from message ledger.v1.Unreversed
+ */
+export declare type Unreversed = Message<"ledger.v1.Unreversed"> & {
+  /**
+   * Decimal strings, one per entry of the transaction, in their order.
+   *
+   * @generated from field: repeated string amounts = 1;
+   */
+  amounts: string[];
+};
+
+/**
+ * Describes the message ledger.v1.Unreversed.
+ * Use `create(UnreversedSchema)` to create a new message.
+ */
+export declare const UnreversedSchema: GenMessage<Unreversed>;
+
+/**
+ * HoldRecord is a hold as it is after an event: money that is reserved and has not moved.
+ *
+ * @generated from message ledger.v1.HoldRecord
+ */
+export declare type HoldRecord = Message<"ledger.v1.HoldRecord"> & {
+  /**
+   * TypeID with the prefix `hold`.
+   *
+   * @generated from field: string hold_id = 1;
+   */
+  holdId: string;
+
+  /**
+   * `pending`, `captured`, `voided` or `expired`: how it ended.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * The client's key, or the hold's id if the client sent none. Keys of holds are no keys of transactions.
+   *
+   * @generated from field: string idempotency_key = 3;
+   */
+  idempotencyKey: string;
+
+  /**
+   * @generated from field: string description = 4;
+   */
+  description: string;
+
+  /**
+   * @generated from field: optional string reference = 5;
+   */
+  reference?: string | undefined;
+
+  /**
+   * In the order sent.
+   *
+   * @generated from field: repeated ledger.v1.HoldEntry entries = 6;
+   */
+  entries: HoldEntry[];
+
+  /**
+   * A JSON object as text.
+   *
+   * @generated from field: string metadata = 7;
+   */
+  metadata: string;
+
+  /**
+   * Milliseconds since the Unix epoch; absent: never. From then on it can't be captured.
+   *
+   * @generated from field: optional int64 expires_ms = 8;
+   */
+  expiresMs?: bigint | undefined;
+
+  /**
+   * How often it was captured.
+   *
+   * @generated from field: int32 captures = 9;
+   */
+  captures: number;
+
+  /**
+   * @generated from field: int64 created_ms = 10;
+   */
+  createdMs: bigint;
+
+  /**
+   * Time of the event that ended it.
+   *
+   * @generated from field: optional int64 ended_ms = 11;
+   */
+  endedMs?: bigint | undefined;
+
+  /**
+   * Position of its `hold.created` in the tenant's log.
+   *
+   * @generated from field: int64 sequence = 12;
+   */
+  sequence: bigint;
+
+  /**
+   * @generated from field: optional ledger.v1.Origin origin = 13;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.HoldRecord.
+ * Use `create(HoldRecordSchema)` to create a new message.
+ */
+export declare const HoldRecordSchema: GenMessage<HoldRecord>;
+
+/**
+ * HoldEntry is one line of a hold; decimal strings with two fraction digits.
+ *
+ * @generated from message ledger.v1.HoldEntry
+ */
+export declare type HoldEntry = Message<"ledger.v1.HoldEntry"> & {
+  /**
+   * @generated from field: string account_id = 1;
+   */
+  accountId: string;
+
+  /**
+   * @generated from field: string account_code = 2;
+   */
+  accountCode: string;
+
+  /**
+   * @generated from field: string side = 3;
+   */
+  side: string;
+
+  /**
+   * @generated from field: string currency = 4;
+   */
+  currency: string;
+
+  /**
+   * @generated from field: string amount = 5;
+   */
+  amount: string;
+
+  /**
+   * @generated from field: string captured = 6;
+   */
+  captured: string;
+
+  /**
+   * Still reserved; `0.00` once the hold has ended. Released is amount - captured - remaining.
+   *
+   * @generated from field: string remaining = 7;
+   */
+  remaining: string;
+};
+
+/**
+ * Describes the message ledger.v1.HoldEntry.
+ * Use `create(HoldEntrySchema)` to create a new message.
+ */
+export declare const HoldEntrySchema: GenMessage<HoldEntry>;
+
+/**
+ * HoldCreated describes a new hold and every balance after it.
+ *
+ * @generated from message ledger.v1.HoldCreated
+ */
+export declare type HoldCreated = Message<"ledger.v1.HoldCreated"> & {
+  /**
+   * @generated from field: ledger.v1.HoldRecord hold = 1;
+   */
+  hold?: HoldRecord | undefined;
+
+  /**
+   * As of TransactionPosted.
+   *
+   * @generated from field: bytes fingerprint = 2;
+   */
+  fingerprint: Uint8Array;
+
+  /**
+   * @generated from field: repeated ledger.v1.ChangedBalance balances = 3;
+   */
+  balances: ChangedBalance[];
+
+  /**
+   * @generated from field: optional ledger.v1.VelocityUses uses = 4;
+   */
+  uses?: VelocityUses | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.HoldCreated.
+ * Use `create(HoldCreatedSchema)` to create a new message.
+ */
+export declare const HoldCreatedSchema: GenMessage<HoldCreated>;
+
+/**
+ * HoldEnded describes a hold that was voided or has expired, and every balance after it.
+ *
+ * @generated from message ledger.v1.HoldEnded
+ */
+export declare type HoldEnded = Message<"ledger.v1.HoldEnded"> & {
+  /**
+   * @generated from field: ledger.v1.HoldRecord hold = 1;
+   */
+  hold?: HoldRecord | undefined;
+
+  /**
+   * @generated from field: repeated ledger.v1.ChangedBalance balances = 2;
+   */
+  balances: ChangedBalance[];
+
+  /**
+   * Of the void; empty when not sent and for an expiry.
+   *
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * What is given back to velocity limits: amounts and counts below zero.
+   *
+   * @generated from field: optional ledger.v1.VelocityUses uses = 4;
+   */
+  uses?: VelocityUses | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.HoldEnded.
+ * Use `create(HoldEndedSchema)` to create a new message.
+ */
+export declare const HoldEndedSchema: GenMessage<HoldEnded>;
+
+/**
+ * HoldCaptured is derived from the `transaction.posted` of a capture.
+ *
+ * @generated from message ledger.v1.HoldCaptured
+ */
+export declare type HoldCaptured = Message<"ledger.v1.HoldCaptured"> & {
+  /**
+   * After the capture.
+   *
+   * @generated from field: ledger.v1.HoldRecord hold = 1;
+   */
+  hold?: HoldRecord | undefined;
+
+  /**
+   * @generated from field: string transaction_id = 2;
+   */
+  transactionId: string;
+};
+
+/**
+ * Describes the message ledger.v1.HoldCaptured.
+ * Use `create(HoldCapturedSchema)` to create a new message.
+ */
+export declare const HoldCapturedSchema: GenMessage<HoldCaptured>;
+
+/**
+ * VelocityUses are all uses of an event.
+ *
+ * @generated from message ledger.v1.VelocityUses
+ */
+export declare type VelocityUses = Message<"ledger.v1.VelocityUses"> & {
+  /**
+   * @generated from field: repeated ledger.v1.VelocityUse uses = 1;
+   */
+  uses: VelocityUse[];
+};
+
+/**
+ * Describes the message ledger.v1.VelocityUses.
+ * Use `create(VelocityUsesSchema)` to create a new message.
+ */
+export declare const VelocityUsesSchema: GenMessage<VelocityUses>;
+
+/**
+ * VelocityUse is what one event adds to one step of a velocity limit's window.
+ *
+ * @generated from message ledger.v1.VelocityUse
+ */
+export declare type VelocityUse = Message<"ledger.v1.VelocityUse"> & {
+  /**
+   * TypeID with the prefix `limit`.
+   *
+   * @generated from field: string limit_id = 1;
+   */
+  limitId: string;
+
+  /**
+   * Code of the account or group whose use is counted.
+   *
+   * @generated from field: string subject = 2;
+   */
+  subject: string;
+
+  /**
+   * Start of the step, milliseconds since the Unix epoch.
+   *
+   * @generated from field: int64 step_ms = 3;
+   */
+  stepMs: bigint;
+
+  /**
+   * Decimal string, below zero where it is given back.
+   *
+   * @generated from field: string amount = 4;
+   */
+  amount: string;
+
+  /**
+   * @generated from field: int32 count = 5;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message ledger.v1.VelocityUse.
+ * Use `create(VelocityUseSchema)` to create a new message.
+ */
+export declare const VelocityUseSchema: GenMessage<VelocityUse>;
+
+/**
+ * DefinitionChanged describes a rule that was made, changed or deleted.
+ *
+ * @generated from message ledger.v1.DefinitionChanged
+ */
+export declare type DefinitionChanged = Message<"ledger.v1.DefinitionChanged"> & {
+  /**
+   * `limit`.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * Of a limit: TypeID with the prefix `limit`.
+   *
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * Counts changes, from 1.
+   *
+   * @generated from field: int64 version = 3;
+   */
+  version: bigint;
+
+  /**
+   * The record after the change, a JSON object as text with the fields of REST; absent: deleted.
+   *
+   * @generated from field: optional string record = 4;
+   */
+  record?: string | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.DefinitionChanged.
+ * Use `create(DefinitionChangedSchema)` to create a new message.
+ */
+export declare const DefinitionChangedSchema: GenMessage<DefinitionChanged>;
 
 /**
  * Origin says what a transaction came from.
@@ -241,6 +658,13 @@ export declare type Origin = Message<"ledger.v1.Origin"> & {
    * @generated from field: optional ledger.v1.Override override = 2;
    */
   override?: Override | undefined;
+
+  /**
+   * The hold that a capture took from.
+   *
+   * @generated from field: optional string hold_id = 3;
+   */
+  holdId?: string | undefined;
 };
 
 /**
@@ -250,7 +674,7 @@ export declare type Origin = Message<"ledger.v1.Origin"> & {
 export declare const OriginSchema: GenMessage<Origin>;
 
 /**
- * Override says that a posting was made although blocks or limits would have refused it.
+ * Override says that something was posted or held although blocks or limits would have refused it.
  *
  * @generated from message ledger.v1.Override
  */
@@ -261,7 +685,7 @@ export declare type Override = Message<"ledger.v1.Override"> & {
   reason: string;
 
   /**
-   * The error codes that would have refused it.
+   * The error codes, or ids of velocity limits, that would have refused it.
    *
    * @generated from field: repeated string broken = 2;
    */
@@ -481,7 +905,7 @@ export declare type ChangedBalance = Message<"ledger.v1.ChangedBalance"> & {
   available: string;
 
   /**
-   * Number of transactions that have changed this balance so far.
+   * Number of events that have changed this balance so far: postings, holds, releases.
    *
    * @generated from field: int64 version = 11;
    */
@@ -495,7 +919,7 @@ export declare type ChangedBalance = Message<"ledger.v1.ChangedBalance"> & {
 export declare const ChangedBalanceSchema: GenMessage<ChangedBalance>;
 
 /**
- * BalanceUpdated is derived from a posting's event, one for each of its changed balances.
+ * BalanceUpdated is derived from the event of a posting or hold, one for each of its changed balances.
  *
  * @generated from message ledger.v1.BalanceUpdated
  */
@@ -506,11 +930,18 @@ export declare type BalanceUpdated = Message<"ledger.v1.BalanceUpdated"> & {
   balance?: ChangedBalance | undefined;
 
   /**
-   * The posting that changed it.
+   * The posting that changed it; empty where a hold did.
    *
    * @generated from field: string transaction_id = 2;
    */
   transactionId: string;
+
+  /**
+   * The hold that was made, captured, voided or has expired; absent for other postings.
+   *
+   * @generated from field: optional string hold_id = 3;
+   */
+  holdId?: string | undefined;
 };
 
 /**

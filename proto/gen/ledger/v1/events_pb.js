@@ -10,7 +10,7 @@ import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
  * Describes the file ledger/v1/events.proto.
  */
 export const file_ledger_v1_events = /*@__PURE__*/
-  fileDesc("ChZsZWRnZXIvdjEvZXZlbnRzLnByb3RvEglsZWRnZXIudjEiqwMKBUV2ZW50EgoKAmlkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIQCghzZXF1ZW5jZRgDIAEoAxIMCgR0eXBlGAQgASgJEhIKCmNyZWF0ZWRfbXMYBSABKAMSDQoFYWN0b3IYBiABKAkSEgoKcmVxdWVzdF9pZBgHIAEoCRIMCgRoYXNoGAggASgMEhUKDXByZXZpb3VzX2hhc2gYCSABKAwSDAoEcGFydBgKIAEoBRITCgt0cmFjZXBhcmVudBgPIAEoCRI6ChJ0cmFuc2FjdGlvbl9wb3N0ZWQYCyABKAsyHC5sZWRnZXIudjEuVHJhbnNhY3Rpb25Qb3N0ZWRIABI0Cg9iYWxhbmNlX3VwZGF0ZWQYDCABKAsyGS5sZWRnZXIudjEuQmFsYW5jZVVwZGF0ZWRIABI0Cg9hY2NvdW50X2NyZWF0ZWQYDSABKAsyGS5sZWRnZXIudjEuQWNjb3VudENyZWF0ZWRIABI0Cg9hY2NvdW50X3VwZGF0ZWQYDiABKAsyGS5sZWRnZXIudjEuQWNjb3VudFVwZGF0ZWRIAEIGCgRkYXRhIuECChFUcmFuc2FjdGlvblBvc3RlZBIWCg50cmFuc2FjdGlvbl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEhcKD2lkZW1wb3RlbmN5X2tleRgDIAEoCRITCgtmaW5nZXJwcmludBgEIAEoDBITCgtkZXNjcmlwdGlvbhgFIAEoCRIWCglyZWZlcmVuY2UYBiABKAlIAIgBARInCgdlbnRyaWVzGAcgAygLMhYubGVkZ2VyLnYxLlBvc3RlZEVudHJ5EhAKCG1ldGFkYXRhGAggASgJEhUKCHJldmVyc2VzGAkgASgJSAGIAQESKwoIYmFsYW5jZXMYCiADKAsyGS5sZWRnZXIudjEuQ2hhbmdlZEJhbGFuY2USJgoGb3JpZ2luGAsgASgLMhEubGVkZ2VyLnYxLk9yaWdpbkgCiAEBQgwKCl9yZWZlcmVuY2VCCwoJX3JldmVyc2VzQgkKB19vcmlnaW4igAEKBk9yaWdpbhIwCghleGNoYW5nZRgBIAEoCzIZLmxlZGdlci52MS5FeGNoYW5nZU9yaWdpbkgAiAEBEioKCG92ZXJyaWRlGAIgASgLMhMubGVkZ2VyLnYxLk92ZXJyaWRlSAGIAQFCCwoJX2V4Y2hhbmdlQgsKCV9vdmVycmlkZSIqCghPdmVycmlkZRIOCgZyZWFzb24YASABKAkSDgoGYnJva2VuGAIgAygJIs0BCg5FeGNoYW5nZU9yaWdpbhIlCgRyYXRlGAEgASgLMhcubGVkZ2VyLnYxLkV4Y2hhbmdlUmF0ZRIbCg5yZWZlcmVuY2VfcmF0ZRgCIAEoCUgAiAEBEhAKCHJvdW5kaW5nGAMgASgJEhcKD2NvbnZlcnRlZF9kZWJpdBgEIAEoCRIYChBjb252ZXJ0ZWRfY3JlZGl0GAUgASgJEg4KBnNwcmVhZBgGIAEoCRIPCgdyZXNpZHVlGAcgASgJQhEKD19yZWZlcmVuY2VfcmF0ZSI6CgxFeGNoYW5nZVJhdGUSDAoEYmFzZRgBIAEoCRINCgVxdW90ZRgCIAEoCRINCgV2YWx1ZRgDIAEoCSKPAQoLUG9zdGVkRW50cnkSEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxhY2NvdW50X2NvZGUYAiABKAkSDgoGYW1vdW50GAMgASgJEgwKBHNpZGUYBCABKAkSEAoIY3VycmVuY3kYBSABKAkSDwoHY291bnRlchgGIAEoCBIVCg1iYWxhbmNlX2FmdGVyGAcgASgJIu0BCg5DaGFuZ2VkQmFsYW5jZRISCgphY2NvdW50X2lkGAEgASgJEhQKDGFjY291bnRfY29kZRgCIAEoCRIQCghjdXJyZW5jeRgDIAEoCRIYChBwcmV2aW91c19iYWxhbmNlGAQgASgJEg8KB2JhbGFuY2UYBSABKAkSDgoGZGViaXRzGAYgASgJEg8KB2NyZWRpdHMYByABKAkSFgoOcGVuZGluZ19kZWJpdHMYCCABKAkSFwoPcGVuZGluZ19jcmVkaXRzGAkgASgJEhEKCWF2YWlsYWJsZRgKIAEoCRIPCgd2ZXJzaW9uGAsgASgDIlQKDkJhbGFuY2VVcGRhdGVkEioKB2JhbGFuY2UYASABKAsyGS5sZWRnZXIudjEuQ2hhbmdlZEJhbGFuY2USFgoOdHJhbnNhY3Rpb25faWQYAiABKAkirAMKDUFjY291bnRSZWNvcmQSCgoCaWQYASABKAkSFAoMYWNjb3VudF9jb2RlGAIgASgJEgwKBG5hbWUYAyABKAkSDAoEdHlwZRgEIAEoCRIWCg5ub3JtYWxfYmFsYW5jZRgFIAEoCRIVCghjdXJyZW5jeRgGIAEoCUgAiAEBEhgKC3BhcmVudF9jb2RlGAcgASgJSAGIAQESEAoIaXNfZ3JvdXAYCCABKAgSGAoLZGVzY3JpcHRpb24YCSABKAlIAogBARIWCg5hbGxvd19uZWdhdGl2ZRgKIAEoCBIOCgZzdGF0dXMYCyABKAkSDgoGc3lzdGVtGAwgASgIEhAKCG1ldGFkYXRhGA0gASgJEg8KB3ZlcnNpb24YDiABKAMSEgoKY3JlYXRlZF9tcxgPIAEoAxISCgp1cGRhdGVkX21zGBAgASgDEicKBmxpbWl0cxgRIAMoCzIXLmxlZGdlci52MS5BY2NvdW50TGltaXQSDwoHYmxvY2tlZBgSIAMoCUILCglfY3VycmVuY3lCDgoMX3BhcmVudF9jb2RlQg4KDF9kZXNjcmlwdGlvbiJ4CgxBY2NvdW50TGltaXQSEAoIY3VycmVuY3kYASABKAkSGgoNbWluX2F2YWlsYWJsZRgCIAEoCUgAiAEBEhgKC21heF9iYWxhbmNlGAMgASgJSAGIAQFCEAoOX21pbl9hdmFpbGFibGVCDgoMX21heF9iYWxhbmNlIl8KDkFjY291bnRDcmVhdGVkEikKB2FjY291bnQYASABKAsyGC5sZWRnZXIudjEuQWNjb3VudFJlY29yZBIVCgh0ZW1wbGF0ZRgCIAEoCUgAiAEBQgsKCV90ZW1wbGF0ZSJMCg5BY2NvdW50VXBkYXRlZBIpCgdhY2NvdW50GAEgASgLMhgubGVkZ2VyLnYxLkFjY291bnRSZWNvcmQSDwoHY2hhbmdlcxgCIAMoCWIGcHJvdG8z");
+  fileDesc("ChZsZWRnZXIvdjEvZXZlbnRzLnByb3RvEglsZWRnZXIudjEi9QQKBUV2ZW50EgoKAmlkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIQCghzZXF1ZW5jZRgDIAEoAxIMCgR0eXBlGAQgASgJEhIKCmNyZWF0ZWRfbXMYBSABKAMSDQoFYWN0b3IYBiABKAkSEgoKcmVxdWVzdF9pZBgHIAEoCRIMCgRoYXNoGAggASgMEhUKDXByZXZpb3VzX2hhc2gYCSABKAwSDAoEcGFydBgKIAEoBRITCgt0cmFjZXBhcmVudBgPIAEoCRI6ChJ0cmFuc2FjdGlvbl9wb3N0ZWQYCyABKAsyHC5sZWRnZXIudjEuVHJhbnNhY3Rpb25Qb3N0ZWRIABI0Cg9iYWxhbmNlX3VwZGF0ZWQYDCABKAsyGS5sZWRnZXIudjEuQmFsYW5jZVVwZGF0ZWRIABI0Cg9hY2NvdW50X2NyZWF0ZWQYDSABKAsyGS5sZWRnZXIudjEuQWNjb3VudENyZWF0ZWRIABI0Cg9hY2NvdW50X3VwZGF0ZWQYDiABKAsyGS5sZWRnZXIudjEuQWNjb3VudFVwZGF0ZWRIABIuCgxob2xkX2NyZWF0ZWQYECABKAsyFi5sZWRnZXIudjEuSG9sZENyZWF0ZWRIABIqCgpob2xkX2VuZGVkGBEgASgLMhQubGVkZ2VyLnYxLkhvbGRFbmRlZEgAEjAKDWhvbGRfY2FwdHVyZWQYEiABKAsyFy5sZWRnZXIudjEuSG9sZENhcHR1cmVkSAASOgoSZGVmaW5pdGlvbl9jaGFuZ2VkGBUgASgLMhwubGVkZ2VyLnYxLkRlZmluaXRpb25DaGFuZ2VkSABCBgoEZGF0YSKOBAoRVHJhbnNhY3Rpb25Qb3N0ZWQSFgoOdHJhbnNhY3Rpb25faWQYASABKAkSDAoEa2luZBgCIAEoCRIXCg9pZGVtcG90ZW5jeV9rZXkYAyABKAkSEwoLZmluZ2VycHJpbnQYBCABKAwSEwoLZGVzY3JpcHRpb24YBSABKAkSFgoJcmVmZXJlbmNlGAYgASgJSACIAQESJwoHZW50cmllcxgHIAMoCzIWLmxlZGdlci52MS5Qb3N0ZWRFbnRyeRIQCghtZXRhZGF0YRgIIAEoCRIVCghyZXZlcnNlcxgJIAEoCUgBiAEBEisKCGJhbGFuY2VzGAogAygLMhkubGVkZ2VyLnYxLkNoYW5nZWRCYWxhbmNlEiYKBm9yaWdpbhgLIAEoCzIRLmxlZGdlci52MS5PcmlnaW5IAogBARIoCgRob2xkGAwgASgLMhUubGVkZ2VyLnYxLkhvbGRSZWNvcmRIA4gBARIqCgR1c2VzGA0gASgLMhcubGVkZ2VyLnYxLlZlbG9jaXR5VXNlc0gEiAEBEi4KCnVucmV2ZXJzZWQYDyABKAsyFS5sZWRnZXIudjEuVW5yZXZlcnNlZEgFiAEBQgwKCl9yZWZlcmVuY2VCCwoJX3JldmVyc2VzQgkKB19vcmlnaW5CBwoFX2hvbGRCBwoFX3VzZXNCDQoLX3VucmV2ZXJzZWRKBAgOEA8iHQoKVW5yZXZlcnNlZBIPCgdhbW91bnRzGAEgAygJIvECCgpIb2xkUmVjb3JkEg8KB2hvbGRfaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEhcKD2lkZW1wb3RlbmN5X2tleRgDIAEoCRITCgtkZXNjcmlwdGlvbhgEIAEoCRIWCglyZWZlcmVuY2UYBSABKAlIAIgBARIlCgdlbnRyaWVzGAYgAygLMhQubGVkZ2VyLnYxLkhvbGRFbnRyeRIQCghtZXRhZGF0YRgHIAEoCRIXCgpleHBpcmVzX21zGAggASgDSAGIAQESEAoIY2FwdHVyZXMYCSABKAUSEgoKY3JlYXRlZF9tcxgKIAEoAxIVCghlbmRlZF9tcxgLIAEoA0gCiAEBEhAKCHNlcXVlbmNlGAwgASgDEiYKBm9yaWdpbhgNIAEoCzIRLmxlZGdlci52MS5PcmlnaW5IA4gBAUIMCgpfcmVmZXJlbmNlQg0KC19leHBpcmVzX21zQgsKCV9lbmRlZF9tc0IJCgdfb3JpZ2luIooBCglIb2xkRW50cnkSEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxhY2NvdW50X2NvZGUYAiABKAkSDAoEc2lkZRgDIAEoCRIQCghjdXJyZW5jeRgEIAEoCRIOCgZhbW91bnQYBSABKAkSEAoIY2FwdHVyZWQYBiABKAkSEQoJcmVtYWluaW5nGAcgASgJIqkBCgtIb2xkQ3JlYXRlZBIjCgRob2xkGAEgASgLMhUubGVkZ2VyLnYxLkhvbGRSZWNvcmQSEwoLZmluZ2VycHJpbnQYAiABKAwSKwoIYmFsYW5jZXMYAyADKAsyGS5sZWRnZXIudjEuQ2hhbmdlZEJhbGFuY2USKgoEdXNlcxgEIAEoCzIXLmxlZGdlci52MS5WZWxvY2l0eVVzZXNIAIgBAUIHCgVfdXNlcyKnAQoJSG9sZEVuZGVkEiMKBGhvbGQYASABKAsyFS5sZWRnZXIudjEuSG9sZFJlY29yZBIrCghiYWxhbmNlcxgCIAMoCzIZLmxlZGdlci52MS5DaGFuZ2VkQmFsYW5jZRITCgtkZXNjcmlwdGlvbhgDIAEoCRIqCgR1c2VzGAQgASgLMhcubGVkZ2VyLnYxLlZlbG9jaXR5VXNlc0gAiAEBQgcKBV91c2VzIksKDEhvbGRDYXB0dXJlZBIjCgRob2xkGAEgASgLMhUubGVkZ2VyLnYxLkhvbGRSZWNvcmQSFgoOdHJhbnNhY3Rpb25faWQYAiABKAkiNAoMVmVsb2NpdHlVc2VzEiQKBHVzZXMYASADKAsyFi5sZWRnZXIudjEuVmVsb2NpdHlVc2UiYAoLVmVsb2NpdHlVc2USEAoIbGltaXRfaWQYASABKAkSDwoHc3ViamVjdBgCIAEoCRIPCgdzdGVwX21zGAMgASgDEg4KBmFtb3VudBgEIAEoCRINCgVjb3VudBgFIAEoBSJeChFEZWZpbml0aW9uQ2hhbmdlZBIMCgRraW5kGAEgASgJEgoKAmlkGAIgASgJEg8KB3ZlcnNpb24YAyABKAMSEwoGcmVjb3JkGAQgASgJSACIAQFCCQoHX3JlY29yZCKiAQoGT3JpZ2luEjAKCGV4Y2hhbmdlGAEgASgLMhkubGVkZ2VyLnYxLkV4Y2hhbmdlT3JpZ2luSACIAQESKgoIb3ZlcnJpZGUYAiABKAsyEy5sZWRnZXIudjEuT3ZlcnJpZGVIAYgBARIUCgdob2xkX2lkGAMgASgJSAKIAQFCCwoJX2V4Y2hhbmdlQgsKCV9vdmVycmlkZUIKCghfaG9sZF9pZCIqCghPdmVycmlkZRIOCgZyZWFzb24YASABKAkSDgoGYnJva2VuGAIgAygJIs0BCg5FeGNoYW5nZU9yaWdpbhIlCgRyYXRlGAEgASgLMhcubGVkZ2VyLnYxLkV4Y2hhbmdlUmF0ZRIbCg5yZWZlcmVuY2VfcmF0ZRgCIAEoCUgAiAEBEhAKCHJvdW5kaW5nGAMgASgJEhcKD2NvbnZlcnRlZF9kZWJpdBgEIAEoCRIYChBjb252ZXJ0ZWRfY3JlZGl0GAUgASgJEg4KBnNwcmVhZBgGIAEoCRIPCgdyZXNpZHVlGAcgASgJQhEKD19yZWZlcmVuY2VfcmF0ZSI6CgxFeGNoYW5nZVJhdGUSDAoEYmFzZRgBIAEoCRINCgVxdW90ZRgCIAEoCRINCgV2YWx1ZRgDIAEoCSKPAQoLUG9zdGVkRW50cnkSEgoKYWNjb3VudF9pZBgBIAEoCRIUCgxhY2NvdW50X2NvZGUYAiABKAkSDgoGYW1vdW50GAMgASgJEgwKBHNpZGUYBCABKAkSEAoIY3VycmVuY3kYBSABKAkSDwoHY291bnRlchgGIAEoCBIVCg1iYWxhbmNlX2FmdGVyGAcgASgJIu0BCg5DaGFuZ2VkQmFsYW5jZRISCgphY2NvdW50X2lkGAEgASgJEhQKDGFjY291bnRfY29kZRgCIAEoCRIQCghjdXJyZW5jeRgDIAEoCRIYChBwcmV2aW91c19iYWxhbmNlGAQgASgJEg8KB2JhbGFuY2UYBSABKAkSDgoGZGViaXRzGAYgASgJEg8KB2NyZWRpdHMYByABKAkSFgoOcGVuZGluZ19kZWJpdHMYCCABKAkSFwoPcGVuZGluZ19jcmVkaXRzGAkgASgJEhEKCWF2YWlsYWJsZRgKIAEoCRIPCgd2ZXJzaW9uGAsgASgDInYKDkJhbGFuY2VVcGRhdGVkEioKB2JhbGFuY2UYASABKAsyGS5sZWRnZXIudjEuQ2hhbmdlZEJhbGFuY2USFgoOdHJhbnNhY3Rpb25faWQYAiABKAkSFAoHaG9sZF9pZBgDIAEoCUgAiAEBQgoKCF9ob2xkX2lkIqwDCg1BY2NvdW50UmVjb3JkEgoKAmlkGAEgASgJEhQKDGFjY291bnRfY29kZRgCIAEoCRIMCgRuYW1lGAMgASgJEgwKBHR5cGUYBCABKAkSFgoObm9ybWFsX2JhbGFuY2UYBSABKAkSFQoIY3VycmVuY3kYBiABKAlIAIgBARIYCgtwYXJlbnRfY29kZRgHIAEoCUgBiAEBEhAKCGlzX2dyb3VwGAggASgIEhgKC2Rlc2NyaXB0aW9uGAkgASgJSAKIAQESFgoOYWxsb3dfbmVnYXRpdmUYCiABKAgSDgoGc3RhdHVzGAsgASgJEg4KBnN5c3RlbRgMIAEoCBIQCghtZXRhZGF0YRgNIAEoCRIPCgd2ZXJzaW9uGA4gASgDEhIKCmNyZWF0ZWRfbXMYDyABKAMSEgoKdXBkYXRlZF9tcxgQIAEoAxInCgZsaW1pdHMYESADKAsyFy5sZWRnZXIudjEuQWNjb3VudExpbWl0Eg8KB2Jsb2NrZWQYEiADKAlCCwoJX2N1cnJlbmN5Qg4KDF9wYXJlbnRfY29kZUIOCgxfZGVzY3JpcHRpb24ieAoMQWNjb3VudExpbWl0EhAKCGN1cnJlbmN5GAEgASgJEhoKDW1pbl9hdmFpbGFibGUYAiABKAlIAIgBARIYCgttYXhfYmFsYW5jZRgDIAEoCUgBiAEBQhAKDl9taW5fYXZhaWxhYmxlQg4KDF9tYXhfYmFsYW5jZSJfCg5BY2NvdW50Q3JlYXRlZBIpCgdhY2NvdW50GAEgASgLMhgubGVkZ2VyLnYxLkFjY291bnRSZWNvcmQSFQoIdGVtcGxhdGUYAiABKAlIAIgBAUILCglfdGVtcGxhdGUiTAoOQWNjb3VudFVwZGF0ZWQSKQoHYWNjb3VudBgBIAEoCzIYLmxlZGdlci52MS5BY2NvdW50UmVjb3JkEg8KB2NoYW5nZXMYAiADKAliBnByb3RvMw");
 
 /**
  * Describes the message ledger.v1.Event.
@@ -27,79 +27,142 @@ export const TransactionPostedSchema = /*@__PURE__*/
   messageDesc(file_ledger_v1_events, 1);
 
 /**
+ * Describes the message ledger.v1.Unreversed.
+ * Use `create(UnreversedSchema)` to create a new message.
+ */
+export const UnreversedSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 2);
+
+/**
+ * Describes the message ledger.v1.HoldRecord.
+ * Use `create(HoldRecordSchema)` to create a new message.
+ */
+export const HoldRecordSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 3);
+
+/**
+ * Describes the message ledger.v1.HoldEntry.
+ * Use `create(HoldEntrySchema)` to create a new message.
+ */
+export const HoldEntrySchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 4);
+
+/**
+ * Describes the message ledger.v1.HoldCreated.
+ * Use `create(HoldCreatedSchema)` to create a new message.
+ */
+export const HoldCreatedSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 5);
+
+/**
+ * Describes the message ledger.v1.HoldEnded.
+ * Use `create(HoldEndedSchema)` to create a new message.
+ */
+export const HoldEndedSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 6);
+
+/**
+ * Describes the message ledger.v1.HoldCaptured.
+ * Use `create(HoldCapturedSchema)` to create a new message.
+ */
+export const HoldCapturedSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 7);
+
+/**
+ * Describes the message ledger.v1.VelocityUses.
+ * Use `create(VelocityUsesSchema)` to create a new message.
+ */
+export const VelocityUsesSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 8);
+
+/**
+ * Describes the message ledger.v1.VelocityUse.
+ * Use `create(VelocityUseSchema)` to create a new message.
+ */
+export const VelocityUseSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 9);
+
+/**
+ * Describes the message ledger.v1.DefinitionChanged.
+ * Use `create(DefinitionChangedSchema)` to create a new message.
+ */
+export const DefinitionChangedSchema = /*@__PURE__*/
+  messageDesc(file_ledger_v1_events, 10);
+
+/**
  * Describes the message ledger.v1.Origin.
  * Use `create(OriginSchema)` to create a new message.
  */
 export const OriginSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 2);
+  messageDesc(file_ledger_v1_events, 11);
 
 /**
  * Describes the message ledger.v1.Override.
  * Use `create(OverrideSchema)` to create a new message.
  */
 export const OverrideSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 3);
+  messageDesc(file_ledger_v1_events, 12);
 
 /**
  * Describes the message ledger.v1.ExchangeOrigin.
  * Use `create(ExchangeOriginSchema)` to create a new message.
  */
 export const ExchangeOriginSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 4);
+  messageDesc(file_ledger_v1_events, 13);
 
 /**
  * Describes the message ledger.v1.ExchangeRate.
  * Use `create(ExchangeRateSchema)` to create a new message.
  */
 export const ExchangeRateSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 5);
+  messageDesc(file_ledger_v1_events, 14);
 
 /**
  * Describes the message ledger.v1.PostedEntry.
  * Use `create(PostedEntrySchema)` to create a new message.
  */
 export const PostedEntrySchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 6);
+  messageDesc(file_ledger_v1_events, 15);
 
 /**
  * Describes the message ledger.v1.ChangedBalance.
  * Use `create(ChangedBalanceSchema)` to create a new message.
  */
 export const ChangedBalanceSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 7);
+  messageDesc(file_ledger_v1_events, 16);
 
 /**
  * Describes the message ledger.v1.BalanceUpdated.
  * Use `create(BalanceUpdatedSchema)` to create a new message.
  */
 export const BalanceUpdatedSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 8);
+  messageDesc(file_ledger_v1_events, 17);
 
 /**
  * Describes the message ledger.v1.AccountRecord.
  * Use `create(AccountRecordSchema)` to create a new message.
  */
 export const AccountRecordSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 9);
+  messageDesc(file_ledger_v1_events, 18);
 
 /**
  * Describes the message ledger.v1.AccountLimit.
  * Use `create(AccountLimitSchema)` to create a new message.
  */
 export const AccountLimitSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 10);
+  messageDesc(file_ledger_v1_events, 19);
 
 /**
  * Describes the message ledger.v1.AccountCreated.
  * Use `create(AccountCreatedSchema)` to create a new message.
  */
 export const AccountCreatedSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 11);
+  messageDesc(file_ledger_v1_events, 20);
 
 /**
  * Describes the message ledger.v1.AccountUpdated.
  * Use `create(AccountUpdatedSchema)` to create a new message.
  */
 export const AccountUpdatedSchema = /*@__PURE__*/
-  messageDesc(file_ledger_v1_events, 12);
+  messageDesc(file_ledger_v1_events, 21);
 

@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { AccountLimit, AccountRecord, Event, ExchangeRate, Origin, PostedEntry } from "./events_pb.js";
+import type { AccountLimit, AccountRecord, Event, ExchangeRate, HoldRecord, Origin, PostedEntry, Unreversed } from "./events_pb.js";
 
 /**
  * Describes the file ledger/v1/ledger.proto.
@@ -384,7 +384,7 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
   transactionId: string;
 
   /**
-   * `single`, `double`, `reversal` or `exchange`.
+   * `single`, `double`, `reversal`, `exchange` or `capture`.
    *
    * @generated from field: string kind = 3;
    */
@@ -472,6 +472,13 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
    * @generated from field: optional ledger.v1.Origin origin = 16;
    */
   origin?: Origin | undefined;
+
+  /**
+   * What is left to reverse while a part is reversed, else absent.
+   *
+   * @generated from field: optional ledger.v1.Unreversed unreversed = 17;
+   */
+  unreversed?: Unreversed | undefined;
 };
 
 /**
@@ -566,6 +573,905 @@ export declare type PostingResult = Message<"ledger.v1.PostingResult"> & {
  * Use `create(PostingResultSchema)` to create a new message.
  */
 export declare const PostingResultSchema: GenMessage<PostingResult>;
+
+/**
+ * Hold reserves money: its entries count as pending, and nothing moves.
+ *
+ * @generated from message ledger.v1.Hold
+ */
+export declare type Hold = Message<"ledger.v1.Hold"> & {
+  /**
+   * TypeID with the prefix `hold`; if absent, the ledger assigns it.
+   *
+   * @generated from field: string hold_id = 1;
+   */
+  holdId: string;
+
+  /**
+   * As of Posting, in a space of their own; if absent, the hold's id is the key.
+   *
+   * @generated from field: string idempotency_key = 2;
+   */
+  idempotencyKey: string;
+
+  /**
+   * @generated from field: string description = 3;
+   */
+  description: string;
+
+  /**
+   * @generated from field: optional string reference = 4;
+   */
+  reference?: string | undefined;
+
+  /**
+   * 2 to 200, balanced per currency.
+   *
+   * @generated from field: repeated ledger.v1.Entry entries = 5;
+   */
+  entries: Entry[];
+
+  /**
+   * @generated from field: string metadata = 6;
+   */
+  metadata: string;
+
+  /**
+   * @generated from field: repeated ledger.v1.Condition require = 7;
+   */
+  require: Condition[];
+
+  /**
+   * @generated from field: optional int64 valid_until_ms = 8;
+   */
+  validUntilMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional string override_reason = 9;
+   */
+  overrideReason?: string | undefined;
+
+  /**
+   * When it expires, milliseconds since the Unix epoch; not both of these. Neither: never.
+   *
+   * @generated from field: optional int64 expires_ms = 10;
+   */
+  expiresMs?: bigint | undefined;
+
+  /**
+   * The same in seconds from the decision, 1 to 34,560,000. A retry that computes the time anew uses this.
+   *
+   * @generated from field: optional int64 expires_in = 11;
+   */
+  expiresIn?: bigint | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.Hold.
+ * Use `create(HoldSchema)` to create a new message.
+ */
+export declare const HoldSchema: GenMessage<Hold>;
+
+/**
+ * Capture moves what a hold has reserved: all that remains, or `amount` of a hold of two entries, or `entries`.
+ *
+ * @generated from message ledger.v1.Capture
+ */
+export declare type Capture = Message<"ledger.v1.Capture"> & {
+  /**
+   * @generated from field: string hold_id = 1;
+   */
+  holdId: string;
+
+  /**
+   * Of the transaction it makes, as in Posting.
+   *
+   * @generated from field: string transaction_id = 2;
+   */
+  transactionId: string;
+
+  /**
+   * @generated from field: string idempotency_key = 3;
+   */
+  idempotencyKey: string;
+
+  /**
+   * @generated from field: string description = 4;
+   */
+  description: string;
+
+  /**
+   * @generated from field: optional string reference = 5;
+   */
+  reference?: string | undefined;
+
+  /**
+   * @generated from field: string metadata = 6;
+   */
+  metadata: string;
+
+  /**
+   * @generated from field: repeated ledger.v1.Condition require = 7;
+   */
+  require: Condition[];
+
+  /**
+   * @generated from field: optional int64 valid_until_ms = 8;
+   */
+  validUntilMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional string override_reason = 9;
+   */
+  overrideReason?: string | undefined;
+
+  /**
+   * @generated from field: optional string amount = 10;
+   */
+  amount?: string | undefined;
+
+  /**
+   * Entries of the hold by account, side and currency, with amounts of their own, balanced per currency.
+   *
+   * @generated from field: repeated ledger.v1.Entry entries = 11;
+   */
+  entries: Entry[];
+
+  /**
+   * True, also if absent: releases the rest. False keeps it held.
+   *
+   * @generated from field: optional bool final = 12;
+   */
+  final?: boolean | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.Capture.
+ * Use `create(CaptureSchema)` to create a new message.
+ */
+export declare const CaptureSchema: GenMessage<Capture>;
+
+/**
+ * Void releases what remains of a hold. A hold that is voided already is answered as a replay.
+ *
+ * @generated from message ledger.v1.Void
+ */
+export declare type Void = Message<"ledger.v1.Void"> & {
+  /**
+   * @generated from field: string hold_id = 1;
+   */
+  holdId: string;
+
+  /**
+   * @generated from field: string description = 2;
+   */
+  description: string;
+};
+
+/**
+ * Describes the message ledger.v1.Void.
+ * Use `create(VoidSchema)` to create a new message.
+ */
+export declare const VoidSchema: GenMessage<Void>;
+
+/**
+ * Reversal posts the mirror of a transaction: all that is left, or `amount` of a transaction of two entries, or `entries`.
+ *
+ * @generated from message ledger.v1.Reversal
+ */
+export declare type Reversal = Message<"ledger.v1.Reversal"> & {
+  /**
+   * The transaction to reverse.
+   *
+   * @generated from field: string transaction_id = 1;
+   */
+  transactionId: string;
+
+  /**
+   * Id of the reversal, as `transaction_id` in Posting.
+   *
+   * @generated from field: string reversal_id = 2;
+   */
+  reversalId: string;
+
+  /**
+   * @generated from field: string idempotency_key = 3;
+   */
+  idempotencyKey: string;
+
+  /**
+   * @generated from field: string description = 4;
+   */
+  description: string;
+
+  /**
+   * @generated from field: optional string reference = 5;
+   */
+  reference?: string | undefined;
+
+  /**
+   * @generated from field: string metadata = 6;
+   */
+  metadata: string;
+
+  /**
+   * @generated from field: repeated ledger.v1.Condition require = 7;
+   */
+  require: Condition[];
+
+  /**
+   * @generated from field: optional int64 valid_until_ms = 8;
+   */
+  validUntilMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional string override_reason = 9;
+   */
+  overrideReason?: string | undefined;
+
+  /**
+   * @generated from field: optional string amount = 10;
+   */
+  amount?: string | undefined;
+
+  /**
+   * As they are to be posted: mirrors of the transaction's entries, with amounts of their own, balanced per currency.
+   *
+   * @generated from field: repeated ledger.v1.Entry entries = 11;
+   */
+  entries: Entry[];
+};
+
+/**
+ * Describes the message ledger.v1.Reversal.
+ * Use `create(ReversalSchema)` to create a new message.
+ */
+export declare const ReversalSchema: GenMessage<Reversal>;
+
+/**
+ * Command is one change.
+ *
+ * @generated from message ledger.v1.Command
+ */
+export declare type Command = Message<"ledger.v1.Command"> & {
+  /**
+   * @generated from oneof ledger.v1.Command.command
+   */
+  command: {
+    /**
+     * Single, double or exchange. What SubmitRequest has too may be left out; another tenant is rejected.
+     *
+     * @generated from field: ledger.v1.Posting posting = 1;
+     */
+    value: Posting;
+    case: "posting";
+  } | {
+    /**
+     * @generated from field: ledger.v1.Hold hold = 2;
+     */
+    value: Hold;
+    case: "hold";
+  } | {
+    /**
+     * @generated from field: ledger.v1.Capture capture = 3;
+     */
+    value: Capture;
+    case: "capture";
+  } | {
+    /**
+     * @generated from field: ledger.v1.Void void = 4;
+     */
+    value: Void;
+    case: "void";
+  } | {
+    /**
+     * @generated from field: ledger.v1.Reversal reversal = 5;
+     */
+    value: Reversal;
+    case: "reversal";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message ledger.v1.Command.
+ * Use `create(CommandSchema)` to create a new message.
+ */
+export declare const CommandSchema: GenMessage<Command>;
+
+/**
+ * @generated from message ledger.v1.SubmitRequest
+ */
+export declare type SubmitRequest = Message<"ledger.v1.SubmitRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * 1 to 1,000.
+   *
+   * @generated from field: repeated ledger.v1.Command commands = 2;
+   */
+  commands: Command[];
+
+  /**
+   * @generated from field: bool atomic = 3;
+   */
+  atomic: boolean;
+
+  /**
+   * @generated from field: bool dry_run = 4;
+   */
+  dryRun: boolean;
+
+  /**
+   * These as in Posting, for all commands.
+   *
+   * @generated from field: string actor = 5;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 6;
+   */
+  requestId: string;
+
+  /**
+   * @generated from field: string traceparent = 7;
+   */
+  traceparent: string;
+
+  /**
+   * @generated from field: int32 timeout_ms = 8;
+   */
+  timeoutMs: number;
+
+  /**
+   * @generated from field: bool retry = 9;
+   */
+  retry: boolean;
+};
+
+/**
+ * Describes the message ledger.v1.SubmitRequest.
+ * Use `create(SubmitRequestSchema)` to create a new message.
+ */
+export declare const SubmitRequestSchema: GenMessage<SubmitRequest>;
+
+/**
+ * CommandResult is the outcome of one command; nothing where an atomic call was refused for another one.
+ *
+ * @generated from message ledger.v1.CommandResult
+ */
+export declare type CommandResult = Message<"ledger.v1.CommandResult"> & {
+  /**
+   * Of a posting, capture or reversal.
+   *
+   * @generated from field: optional ledger.v1.Transaction transaction = 1;
+   */
+  transaction?: Transaction | undefined;
+
+  /**
+   * Of a hold, capture or void.
+   *
+   * @generated from field: optional ledger.v1.HoldRecord hold = 2;
+   */
+  hold?: HoldRecord | undefined;
+
+  /**
+   * @generated from field: optional ledger.v1.Refusal refusal = 3;
+   */
+  refusal?: Refusal | undefined;
+
+  /**
+   * True if an earlier request had done it.
+   *
+   * @generated from field: bool replayed = 4;
+   */
+  replayed: boolean;
+};
+
+/**
+ * Describes the message ledger.v1.CommandResult.
+ * Use `create(CommandResultSchema)` to create a new message.
+ */
+export declare const CommandResultSchema: GenMessage<CommandResult>;
+
+/**
+ * @generated from message ledger.v1.SubmitResponse
+ */
+export declare type SubmitResponse = Message<"ledger.v1.SubmitResponse"> & {
+  /**
+   * One per command, in the order of the request.
+   *
+   * @generated from field: repeated ledger.v1.CommandResult results = 1;
+   */
+  results: CommandResult[];
+};
+
+/**
+ * Describes the message ledger.v1.SubmitResponse.
+ * Use `create(SubmitResponseSchema)` to create a new message.
+ */
+export declare const SubmitResponseSchema: GenMessage<SubmitResponse>;
+
+/**
+ * @generated from message ledger.v1.GetHoldRequest
+ */
+export declare type GetHoldRequest = Message<"ledger.v1.GetHoldRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string hold_id = 2;
+   */
+  holdId: string;
+};
+
+/**
+ * Describes the message ledger.v1.GetHoldRequest.
+ * Use `create(GetHoldRequestSchema)` to create a new message.
+ */
+export declare const GetHoldRequestSchema: GenMessage<GetHoldRequest>;
+
+/**
+ * @generated from message ledger.v1.GetHoldResponse
+ */
+export declare type GetHoldResponse = Message<"ledger.v1.GetHoldResponse"> & {
+  /**
+   * @generated from field: ledger.v1.HoldRecord hold = 1;
+   */
+  hold?: HoldRecord | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.GetHoldResponse.
+ * Use `create(GetHoldResponseSchema)` to create a new message.
+ */
+export declare const GetHoldResponseSchema: GenMessage<GetHoldResponse>;
+
+/**
+ * @generated from message ledger.v1.ListHoldsRequest
+ */
+export declare type ListHoldsRequest = Message<"ledger.v1.ListHoldsRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * `pending`, `captured`, `voided` or `expired`.
+   *
+   * @generated from field: optional string status = 2;
+   */
+  status?: string | undefined;
+
+  /**
+   * @generated from field: optional string account_code = 3;
+   */
+  accountCode?: string | undefined;
+
+  /**
+   * @generated from field: optional string currency = 4;
+   */
+  currency?: string | undefined;
+
+  /**
+   * @generated from field: optional string reference = 5;
+   */
+  reference?: string | undefined;
+
+  /**
+   * @generated from field: optional string idempotency_key = 6;
+   */
+  idempotencyKey?: string | undefined;
+
+  /**
+   * When it was made: milliseconds since the Unix epoch, inclusive.
+   *
+   * @generated from field: optional int64 start_ms = 7;
+   */
+  startMs?: bigint | undefined;
+
+  /**
+   * The same, exclusive.
+   *
+   * @generated from field: optional int64 end_ms = 8;
+   */
+  endMs?: bigint | undefined;
+
+  /**
+   * Exclusive; only holds that expire.
+   *
+   * @generated from field: optional int64 expires_before_ms = 9;
+   */
+  expiresBeforeMs?: bigint | undefined;
+
+  /**
+   * @generated from field: int32 limit = 10;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string cursor = 11;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListHoldsRequest.
+ * Use `create(ListHoldsRequestSchema)` to create a new message.
+ */
+export declare const ListHoldsRequestSchema: GenMessage<ListHoldsRequest>;
+
+/**
+ * @generated from message ledger.v1.ListHoldsResponse
+ */
+export declare type ListHoldsResponse = Message<"ledger.v1.ListHoldsResponse"> & {
+  /**
+   * @generated from field: repeated ledger.v1.HoldRecord holds = 1;
+   */
+  holds: HoldRecord[];
+
+  /**
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListHoldsResponse.
+ * Use `create(ListHoldsResponseSchema)` to create a new message.
+ */
+export declare const ListHoldsResponseSchema: GenMessage<ListHoldsResponse>;
+
+/**
+ * Definition is a rule of a tenant.
+ *
+ * @generated from message ledger.v1.Definition
+ */
+export declare type Definition = Message<"ledger.v1.Definition"> & {
+  /**
+   * `limit`.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string id = 2;
+   */
+  id: string;
+
+  /**
+   * @generated from field: int64 version = 3;
+   */
+  version: bigint;
+
+  /**
+   * A JSON object as text, with the fields of REST.
+   *
+   * @generated from field: string record = 4;
+   */
+  record: string;
+};
+
+/**
+ * Describes the message ledger.v1.Definition.
+ * Use `create(DefinitionSchema)` to create a new message.
+ */
+export declare const DefinitionSchema: GenMessage<Definition>;
+
+/**
+ * @generated from message ledger.v1.PutDefinitionRequest
+ */
+export declare type PutDefinitionRequest = Message<"ledger.v1.PutDefinitionRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * Absent or unused: makes one. If absent, the ledger assigns it.
+   *
+   * @generated from field: string id = 3;
+   */
+  id: string;
+
+  /**
+   * A JSON object as text. To change one: the fields to change.
+   *
+   * @generated from field: string record = 4;
+   */
+  record: string;
+
+  /**
+   * True: only changes; an unknown id is `limit_not_found`.
+   *
+   * @generated from field: bool must_exist = 5;
+   */
+  mustExist: boolean;
+
+  /**
+   * @generated from field: string actor = 6;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 7;
+   */
+  requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 8;
+   */
+  traceparent: string;
+};
+
+/**
+ * Describes the message ledger.v1.PutDefinitionRequest.
+ * Use `create(PutDefinitionRequestSchema)` to create a new message.
+ */
+export declare const PutDefinitionRequestSchema: GenMessage<PutDefinitionRequest>;
+
+/**
+ * @generated from message ledger.v1.PutDefinitionResponse
+ */
+export declare type PutDefinitionResponse = Message<"ledger.v1.PutDefinitionResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Definition definition = 1;
+   */
+  definition?: Definition | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.PutDefinitionResponse.
+ * Use `create(PutDefinitionResponseSchema)` to create a new message.
+ */
+export declare const PutDefinitionResponseSchema: GenMessage<PutDefinitionResponse>;
+
+/**
+ * @generated from message ledger.v1.DeleteDefinitionRequest
+ */
+export declare type DeleteDefinitionRequest = Message<"ledger.v1.DeleteDefinitionRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string id = 3;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string actor = 4;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 5;
+   */
+  requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 6;
+   */
+  traceparent: string;
+};
+
+/**
+ * Describes the message ledger.v1.DeleteDefinitionRequest.
+ * Use `create(DeleteDefinitionRequestSchema)` to create a new message.
+ */
+export declare const DeleteDefinitionRequestSchema: GenMessage<DeleteDefinitionRequest>;
+
+/**
+ * @generated from message ledger.v1.DeleteDefinitionResponse
+ */
+export declare type DeleteDefinitionResponse = Message<"ledger.v1.DeleteDefinitionResponse"> & {
+};
+
+/**
+ * Describes the message ledger.v1.DeleteDefinitionResponse.
+ * Use `create(DeleteDefinitionResponseSchema)` to create a new message.
+ */
+export declare const DeleteDefinitionResponseSchema: GenMessage<DeleteDefinitionResponse>;
+
+/**
+ * @generated from message ledger.v1.GetDefinitionRequest
+ */
+export declare type GetDefinitionRequest = Message<"ledger.v1.GetDefinitionRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string id = 3;
+   */
+  id: string;
+};
+
+/**
+ * Describes the message ledger.v1.GetDefinitionRequest.
+ * Use `create(GetDefinitionRequestSchema)` to create a new message.
+ */
+export declare const GetDefinitionRequestSchema: GenMessage<GetDefinitionRequest>;
+
+/**
+ * @generated from message ledger.v1.GetDefinitionResponse
+ */
+export declare type GetDefinitionResponse = Message<"ledger.v1.GetDefinitionResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Definition definition = 1;
+   */
+  definition?: Definition | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.GetDefinitionResponse.
+ * Use `create(GetDefinitionResponseSchema)` to create a new message.
+ */
+export declare const GetDefinitionResponseSchema: GenMessage<GetDefinitionResponse>;
+
+/**
+ * @generated from message ledger.v1.ListDefinitionsRequest
+ */
+export declare type ListDefinitionsRequest = Message<"ledger.v1.ListDefinitionsRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: int32 limit = 3;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string cursor = 4;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListDefinitionsRequest.
+ * Use `create(ListDefinitionsRequestSchema)` to create a new message.
+ */
+export declare const ListDefinitionsRequestSchema: GenMessage<ListDefinitionsRequest>;
+
+/**
+ * @generated from message ledger.v1.ListDefinitionsResponse
+ */
+export declare type ListDefinitionsResponse = Message<"ledger.v1.ListDefinitionsResponse"> & {
+  /**
+   * @generated from field: repeated ledger.v1.Definition definitions = 1;
+   */
+  definitions: Definition[];
+
+  /**
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListDefinitionsResponse.
+ * Use `create(ListDefinitionsResponseSchema)` to create a new message.
+ */
+export declare const ListDefinitionsResponseSchema: GenMessage<ListDefinitionsResponse>;
+
+/**
+ * @generated from message ledger.v1.GetUsageRequest
+ */
+export declare type GetUsageRequest = Message<"ledger.v1.GetUsageRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string limit_id = 2;
+   */
+  limitId: string;
+
+  /**
+   * Required for a limit that `applies` to `each` account of a group.
+   *
+   * @generated from field: optional string account_code = 3;
+   */
+  accountCode?: string | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.GetUsageRequest.
+ * Use `create(GetUsageRequestSchema)` to create a new message.
+ */
+export declare const GetUsageRequestSchema: GenMessage<GetUsageRequest>;
+
+/**
+ * @generated from message ledger.v1.GetUsageResponse
+ */
+export declare type GetUsageResponse = Message<"ledger.v1.GetUsageResponse"> & {
+  /**
+   * @generated from field: string limit_id = 1;
+   */
+  limitId: string;
+
+  /**
+   * Whose use it is.
+   *
+   * @generated from field: string account_code = 2;
+   */
+  accountCode: string;
+
+  /**
+   * Decimal strings with two fraction digits; what remains is never below zero, and absent where the limit has no such maximum.
+   *
+   * @generated from field: string amount = 3;
+   */
+  amount: string;
+
+  /**
+   * @generated from field: int64 count = 4;
+   */
+  count: bigint;
+
+  /**
+   * @generated from field: optional string remaining_amount = 5;
+   */
+  remainingAmount?: string | undefined;
+
+  /**
+   * @generated from field: optional int64 remaining_count = 6;
+   */
+  remainingCount?: bigint | undefined;
+
+  /**
+   * Milliseconds since the Unix epoch; the end is exclusive.
+   *
+   * @generated from field: int64 window_start_ms = 7;
+   */
+  windowStartMs: bigint;
+
+  /**
+   * @generated from field: int64 window_end_ms = 8;
+   */
+  windowEndMs: bigint;
+};
+
+/**
+ * Describes the message ledger.v1.GetUsageResponse.
+ * Use `create(GetUsageResponseSchema)` to create a new message.
+ */
+export declare const GetUsageResponseSchema: GenMessage<GetUsageResponse>;
 
 /**
  * @generated from message ledger.v1.PostTransactionRequest
@@ -826,6 +1732,27 @@ export declare type ListTransactionsRequest = Message<"ledger.v1.ListTransaction
    * @generated from field: string cursor = 9;
    */
   cursor: string;
+
+  /**
+   * `single`, `double`, `reversal`, `exchange` or `capture`.
+   *
+   * @generated from field: optional string kind = 10;
+   */
+  kind?: string | undefined;
+
+  /**
+   * Captures of this hold.
+   *
+   * @generated from field: optional string hold_id = 11;
+   */
+  holdId?: string | undefined;
+
+  /**
+   * Reversals of this transaction, also of parts.
+   *
+   * @generated from field: optional string reverses = 12;
+   */
+  reverses?: string | undefined;
 };
 
 /**
@@ -1658,7 +2585,7 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   credits: string;
 
   /**
-   * Always `0.00`, both: there are no holds yet.
+   * What open holds reserve.
    *
    * @generated from field: string pending_debits = 7;
    */
@@ -1670,14 +2597,14 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   pendingCredits: string;
 
   /**
-   * Equals the balance.
+   * The balance without what is pending on its way out.
    *
    * @generated from field: string available = 9;
    */
   available: string;
 
   /**
-   * Number of transactions that have changed this balance.
+   * Number of events that have changed this balance: postings, holds, releases.
    *
    * @generated from field: int64 version = 10;
    */
@@ -1961,6 +2888,95 @@ export declare const LedgerService: GenService<{
     methodKind: "unary";
     input: typeof ReverseTransactionRequestSchema;
     output: typeof ReverseTransactionResponseSchema;
+  },
+  /**
+   * Submit posts, holds, captures, voids and reverses, up to 1,000 commands of one tenant, in their order. Independent commands are decided
+   * separately, as by the calls of their own. With `atomic` all are done, consecutively in the log, or none: then the first that is refused has a
+   * refusal, and all others a result without an outcome. With `dry_run` all is decided by the real rules, answered, and nothing is changed.
+   * A repeated command is answered with what it did first, with `replayed`. Each refusal names the field below its command.
+   * Refusals: as PostTransaction, ReverseTransaction, and `hold_not_found`, `hold_ended` (captured, voided or expired; its value says which),
+   * `entries_mismatch`, `hold_exceeded`, `reversal_exceeded`. The call itself is rejected with `validation_failed`, and nothing is done, for more
+   * commands, more than 2,000 entries, or when the answer could exceed the message limit.
+   *
+   * @generated from rpc ledger.v1.LedgerService.Submit
+   */
+  submit: {
+    methodKind: "unary";
+    input: typeof SubmitRequestSchema;
+    output: typeof SubmitResponseSchema;
+  },
+  /**
+   * GetHold reads one. Errors: `hold_not_found`.
+   *
+   * @generated from rpc ledger.v1.LedgerService.GetHold
+   */
+  getHold: {
+    methodKind: "unary";
+    input: typeof GetHoldRequestSchema;
+    output: typeof GetHoldResponseSchema;
+  },
+  /**
+   * ListHolds pages through a tenant's holds, newest first; an unknown account has none. A page with several filters may be empty: continue
+   * while there is a `next_cursor`.
+   *
+   * @generated from rpc ledger.v1.LedgerService.ListHolds
+   */
+  listHolds: {
+    methodKind: "unary";
+    input: typeof ListHoldsRequestSchema;
+    output: typeof ListHoldsResponseSchema;
+  },
+  /**
+   * PutDefinition makes a rule, or changes it where its id exists. A call that changes nothing creates no version and no event. Errors:
+   * `limit_not_found` (an id that was deleted), `immutable` fields as `validation_failed`, `account_not_found`, `currency_not_allowed`,
+   * `version_conflict`, `too_many` (1,000 limits per tenant).
+   *
+   * @generated from rpc ledger.v1.LedgerService.PutDefinition
+   */
+  putDefinition: {
+    methodKind: "unary";
+    input: typeof PutDefinitionRequestSchema;
+    output: typeof PutDefinitionResponseSchema;
+  },
+  /**
+   * DeleteDefinition deletes a rule. Errors: `limit_not_found`, also for a second call.
+   *
+   * @generated from rpc ledger.v1.LedgerService.DeleteDefinition
+   */
+  deleteDefinition: {
+    methodKind: "unary";
+    input: typeof DeleteDefinitionRequestSchema;
+    output: typeof DeleteDefinitionResponseSchema;
+  },
+  /**
+   * GetDefinition reads one. Errors: `limit_not_found`.
+   *
+   * @generated from rpc ledger.v1.LedgerService.GetDefinition
+   */
+  getDefinition: {
+    methodKind: "unary";
+    input: typeof GetDefinitionRequestSchema;
+    output: typeof GetDefinitionResponseSchema;
+  },
+  /**
+   * ListDefinitions pages through a tenant's rules of one kind, newest first.
+   *
+   * @generated from rpc ledger.v1.LedgerService.ListDefinitions
+   */
+  listDefinitions: {
+    methodKind: "unary";
+    input: typeof ListDefinitionsRequestSchema;
+    output: typeof ListDefinitionsResponseSchema;
+  },
+  /**
+   * GetUsage reads what a velocity limit has counted in its present window. Errors: `limit_not_found`, `account_not_found` (not below its group).
+   *
+   * @generated from rpc ledger.v1.LedgerService.GetUsage
+   */
+  getUsage: {
+    methodKind: "unary";
+    input: typeof GetUsageRequestSchema;
+    output: typeof GetUsageResponseSchema;
   },
   /**
    * GetTransaction reads one. Errors: `transaction_not_found`.
