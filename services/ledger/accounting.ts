@@ -251,7 +251,8 @@ export function post(request: Request, books: Books): Posted {
   return { lines, changes, broken };
 }
 
-function debitsMustEqualCredits(entries: Entry[]): void {
+/** Throws {@link Refusal} `unbalanced` for the first currency in which debits and credits differ. */
+export function debitsMustEqualCredits(entries: readonly Entry[]): void {
   const sums = new Map<string, Record<Side, bigint>>();
   for (const { currency, side, amount } of entries) {
     const sum = sums.get(currency) ?? { debit: 0n, credit: 0n };
