@@ -9,8 +9,10 @@ import { isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
 import { logFields } from '../platform/serve.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './chart-rpc.ts';
+import { definitionHandlers } from './definitions-rpc.ts';
 import { validatePosting, validateReversal, withTraceparent, type ValidatedPosting } from './mapping.ts';
 import type { Outcome } from './queue.ts';
+import { tenantCalls } from './tenant-calls.ts';
 import type { Writer } from './writer.ts';
 
 /** The gRPC code of each reason: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
@@ -66,7 +68,8 @@ type Handlers = Partial<ServiceImpl<typeof LedgerService>>;
 /** The RPCs of the ledger. */
 export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: LedgerDependencies): (router: ConnectRouter) => void {
   const postings = postingHandlers(writer, maxMessageBytes);
-  return (router) => router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(reads, committed) }));
+  const calls = tenantCalls(reads, committed);
+  return (router) => router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(calls), ...definitionHandlers(calls) }));
 }
 
 function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
