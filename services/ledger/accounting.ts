@@ -116,7 +116,7 @@ export interface Entry {
 
 /** What is to be posted. */
 export interface Request {
-  kind: 'single' | 'double' | 'reversal' | 'exchange';
+  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire';
   entries: Entry[];
   /** What must hold, or nothing is posted. */
   require?: readonly Condition[];

@@ -87,7 +87,7 @@ export class Batch {
   /** Whether the rules can decide on cached state. Used keys are then left to the unique index. */
   get canSkipReads(): boolean {
     return this.items.every(({ posting, uncertain }) => {
-      if (posting.reverses || posting.dryRun || posting.retry || uncertain) return false;
+      if (posting.target || posting.dryRun || posting.retry || uncertain) return false;
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       return accounts !== undefined && this.codesOf(posting).every((code) => accounts.has(code));
     });
@@ -104,7 +104,7 @@ export class Batch {
    */
   async read(client: Client): Promise<void> {
     const postings = this.items.map(({ posting }) => posting);
-    const reversals = postings.filter((posting) => posting.reverses);
+    const reversals = postings.filter(({ kind }) => kind === 'reversal');
     const [time, keys, originals] = await allSettledOrThrow([
       client.query<{ now_ms: number }>(readClock),
       queries.usedKeys(client, postings),
@@ -138,7 +138,7 @@ export class Batch {
   }
 
   private codesOf(posting: ValidatedPosting): string[] {
-    const original = posting.reverses && this.originals.get(`${posting.tenant} ${posting.reverses.uuid}`);
+    const original = posting.target && this.originals.get(`${posting.tenant} ${posting.target.uuid}`);
     if (original) return queries.eventOfOriginal(original)?.entries.map((entry) => entry.accountCode) ?? [];
     const codes = posting.entries.map((entry) => entry.code);
     if (posting.require) codes.push(...posting.require.map(({ code }) => code));
@@ -158,7 +158,7 @@ export class Batch {
     const used = this.keys.get(key) ?? this.usedByPending(key);
     try {
       // An unknown original takes precedence over a used key; a transaction that was reversed exists.
-      const original = posting.reverses ? this.originalOf(posting) : null;
+      const original = posting.kind === 'reversal' ? this.originalOf(posting) : null;
       if (used) return replayOf(item, used);
       // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
       if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
@@ -184,8 +184,8 @@ export class Batch {
     return used?.transaction && used;
   }
 
-  private originalOf({ tenant, reverses }: ValidatedPosting): queries.Original {
-    const original = this.originals.get(`${tenant} ${reverses?.uuid}`);
+  private originalOf({ tenant, target }: ValidatedPosting): queries.Original {
+    const original = this.originals.get(`${tenant} ${target?.uuid}`);
     if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
     return original;
   }

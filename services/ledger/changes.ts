@@ -70,16 +70,16 @@ export class Changes {
       }
       this.latest.set(after, changed);
     }
-    this.posted.push({ posting, row: this.log.length, result });
+    this.posted.push({ posting, row: this.log.length, result, reverses: posting.target?.uuid ?? null });
     this.log.push(row);
     return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
   }
 
   private mirrored(posting: ValidatedPosting, original: Original): ValidatedPosting['entries'] {
-    const reverses = posting.reverses as { id: string; uuid: string };
+    const reverses = posting.target as { id: string; uuid: string };
     const event = eventOfOriginal(original);
     if (!event && original.reversed_by === null) throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
-    const taken = this.posted.some((each) => each.posting.tenant === posting.tenant && each.posting.reverses?.uuid === reverses.uuid);
+    const taken = this.posted.some((each) => each.posting.tenant === posting.tenant && each.posting.target?.uuid === reverses.uuid);
     if (original.reversed_by !== null || taken) {
       const by = original.reversed_by === null ? '' : `, by ${toId('txn', original.reversed_by)}`;
       throw new Refusal('already_reversed', `transaction ${reverses.id} is reversed already${by}`);

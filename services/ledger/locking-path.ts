@@ -107,8 +107,8 @@ async function settleUnknownTenants(client: Client, batch: Batch, locked: Set<st
 }
 
 // The refusal of a posting to a tenant without a log: none of its accounts or transactions exist.
-function unknownTenant({ kind, reverses, entries }: ValidatedPosting): Refusal {
-  if (reverses) return new Refusal('transaction_not_found', 'transaction not found');
+function unknownTenant({ kind, target, entries }: ValidatedPosting): Refusal {
+  if (target) return new Refusal('transaction_not_found', 'transaction not found');
   const code = entries[0]?.code ?? '';
   const field = entries[0]?.field ?? (kind === 'single' ? 'account_code' : 'entries[0].account_code');
   return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });

@@ -54,6 +54,19 @@ export interface ValidatedPosting extends RequestContent {
   origin: Origin | null;
   /** Why blocks and limits do not refuse it; null: they do. */
   overrideReason: string | null;
+  /** What only holds, captures and reversals may have; null: nothing. */
+  options: CommandOptions | null;
+}
+
+/** What of its target a command takes, or how long a hold lasts. */
+export interface CommandOptions {
+  /** Minor units to capture or reverse. Without it the entries, or all that is left where there are none. */
+  amount?: bigint;
+  /** Whether a capture releases what it leaves; true if absent. */
+  final?: boolean;
+  /** When a hold expires, milliseconds since the Unix epoch, or in how many seconds; neither: never. */
+  expiresAtMs?: number;
+  expiresIn?: number;
 }
 
 /** The message, with the trace context of its call where it has none of its own. */
@@ -96,7 +109,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     reference: posting.reference === undefined ? null : checkedText('reference', posting.reference, { max: 255 }),
     entries: entries.map((entry, index) => entryOf(entry, kind === 'single' ? '' : `entries[${index}].`)),
     metadata: metadata.text,
-    reverses: null,
+    target: null,
     timeoutMs: timeoutMs === 0 ? 10_000 : timeoutMs,
     retry: posting.retry,
     bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
@@ -105,6 +118,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     overrideReason: optionalReason(posting),
     origin: null,
     terms: null,
+    options: null,
   };
   addTerms(validated, posting);
   validated.fingerprint = fingerprint(validated, metadata.canonical);
@@ -147,7 +161,7 @@ function jsonOf(value: unknown): string {
 /** Checks a reversal, as {@link validatePosting}. The writer reads its entries, which mirror the original's. */
 export function validateReversal(request: ReverseTransactionRequest): ValidatedPosting {
   const tenant = checkedId('tenant_id', 'tenant', request.tenantId);
-  const reverses = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };
+  const target = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };
   const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
   const reversal = {
     ...common(request, transactionId),
@@ -160,7 +174,7 @@ export function validateReversal(request: ReverseTransactionRequest): ValidatedP
     reference: null,
     entries: [],
     metadata: '{}',
-    reverses,
+    target,
     timeoutMs: 10_000,
     retry: request.retry,
     // As for a posting of 200 entries, because the mirrored lines are not known yet.
@@ -170,6 +184,7 @@ export function validateReversal(request: ReverseTransactionRequest): ValidatedP
     overrideReason: null,
     origin: null,
     terms: null,
+    options: null,
   };
   return { ...reversal, fingerprint: fingerprint(reversal, '{}') };
 }
@@ -222,7 +237,7 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
     balances: changes.map(balanceMessage),
   };
   if (posting.reference !== null) event.reference = posting.reference;
-  if (posting.reverses) event.reverses = posting.reverses.id;
+  if (posting.kind === 'reversal' && posting.target) event.reverses = posting.target.id;
   if (posting.overrideReason !== null) {
     event.origin = create(OriginSchema, {
       ...(posting.origin?.exchange && { exchange: posting.origin.exchange }),

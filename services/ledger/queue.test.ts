@@ -8,13 +8,13 @@ type More = Partial<Pick<Item, 'expires' | 'uncertain' | 'failFastOnLock' | 'sig
   retry?: boolean;
   bytes?: number;
   entries?: number;
-  reverses?: object;
+  target?: object;
 };
 
 /** An item of the tenant that its name begins with, and how it was settled. */
-function item(name: string, { retry = false, bytes = 10, reverses, entries = 2, ...more }: More = {}) {
+function item(name: string, { retry = false, bytes = 10, target, entries = 2, ...more }: More = {}) {
   const outcomes: Outcome[] = [];
-  const posting = { tenant: name.charAt(0), description: name, retry, bytes, reverses, entries: Array.from({ length: entries }) };
+  const posting = { tenant: name.charAt(0), description: name, retry, bytes, target, entries: Array.from({ length: entries }) };
   const settle = (outcome: Outcome) => outcomes.push(outcome);
   const made = { expires: Infinity, uncertain: false, failFastOnLock: false, signal: undefined, ...more, posting, settle };
   return { made: made as unknown as Item, outcomes };
@@ -54,7 +54,7 @@ test.each<[string, (string | [string, More])[], string[][]]>([
     [...['a1', 'a2', 'a3'].map((name) => large(name, { entries: 5 })), ...['b1', 'b2'].map((name) => large(name, { entries: 9 })), 'c1'],
     [['a1', 'a2', 'b1', 'c1', 'a3', 'b2']],
   ],
-  ['a reversal as fifty entries', ['a1', 'a2', 'b1'].map((name) => large(name, { entries: 0, reverses: {} })), [['a1', 'b1'], ['a2']]],
+  ['a reversal as fifty entries', ['a1', 'a2', 'b1'].map((name) => large(name, { entries: 0, target: {} })), [['a1', 'b1'], ['a2']]],
   ['no more bytes than fit', [large('a1', { bytes: 500 }), large('a2', { bytes: 500 }), 'a3'], [['a1', 'a2'], ['a3']]],
   ['no more entries than fit', [large('a1', { entries: 50 }), large('a2', { entries: 50 }), 'a3'], [['a1', 'a2'], ['a3']]],
   ['an item larger than a batch alone', [large('a1', { bytes: 2_000 }), 'b1'], [['a1'], ['b1']]],

@@ -222,7 +222,7 @@ export class TenantQueues {
           const count = counts.get(queue) as number;
           const item = this.firstWanted(queue, count, now);
           if (!item) break;
-          const more = item.posting.reverses ? entriesPerReversal : Math.max(item.posting.entries.length, 2);
+          const more = item.posting.target ? entriesPerReversal : Math.max(item.posting.entries.length, 2);
           const fits = entries + more <= limits.entries && bytes + item.posting.bytes <= limits.bytes;
           if (!fits && batch.length > 0) break;
           counts.set(queue, count + 1);

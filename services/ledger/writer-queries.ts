@@ -97,7 +97,7 @@ export async function originalsOf(client: Client, reversals: ValidatedPosting[])
         lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,
         lateral (select * from log where tenant_id = t.tenant_id and sequence = t.sequence offset 0) l
         left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true`,
-    values: [uuidArray(reversals.map((posting) => posting.tenant)), uuidArray(reversals.map((posting) => posting.reverses?.uuid ?? null))],
+    values: [uuidArray(reversals.map((posting) => posting.tenant)), uuidArray(reversals.map((posting) => posting.target?.uuid ?? null))],
   });
   return rows;
 }
