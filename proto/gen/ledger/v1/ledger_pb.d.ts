@@ -2896,7 +2896,8 @@ export declare const LedgerService: GenService<{
    * A repeated command is answered with what it did first, with `replayed`. Each refusal names the field below its command.
    * Refusals: as PostTransaction, ReverseTransaction, and `hold_not_found`, `hold_ended` (captured, voided or expired; its value says which),
    * `entries_mismatch`, `hold_exceeded`, `reversal_exceeded`. The call itself is rejected with `validation_failed`, and nothing is done, for more
-   * commands, more than 2,000 entries, or when the answer could exceed the message limit.
+   * commands, more than 2,000 entries, or when the answer could exceed the message limit. How many entries a reversal or capture has is not
+   * known before: those that make an atomic call too large are refused; the result of an independent one that does not fit is `unavailable`.
    *
    * @generated from rpc ledger.v1.LedgerService.Submit
    */
