@@ -33,7 +33,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
     under('services/platform/money.ts', 'services/ledger/accounting.ts'),
   ],
   // The ledger derives balance events for Kafka, the notifier for itself. REST and webhooks have the same records.
-  [/^services\/platform\/(balance-events|payment-records)\.ts$/, under('services/platform/', 'proto/gen/ledger/v1/events_pb.js')],
+  [/^services\/platform\/(derived-events|payment-records)\.ts$/, under('services/platform/', 'proto/gen/ledger/v1/events_pb.js')],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],
   [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],
   [/^services\/ledger\//, under('services/ledger/', 'services/platform/', 'proto/gen/')],
