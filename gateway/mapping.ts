@@ -2,10 +2,11 @@
 // Records with metadata are written as text: parsing stored metadata would cost the hot path, and numbers their digits.
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
-import type { AccountRecord, Event, ExchangeOrigin, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, Event, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
+import { originRecord } from '../services/platform/payment-records.ts';
 import { rateLimitHeaders } from './errors.ts';
 
 /** The media type of an answer that is written as text. */
@@ -162,30 +163,7 @@ export async function* treeJson(parts: AsyncIterable<{ nodes: AccountNode[] }>, 
 const quote = JSON.stringify as (text: string) => string;
 const orNull = (text: string | undefined): string => (text === undefined ? 'null' : `"${text}"`);
 
-function originJson(origin: Origin | undefined): string {
-  return origin ? JSON.stringify(originRecord(origin)) : 'null';
-}
-
-function originRecord({ exchange, override }: Origin): object {
-  return {
-    exchange: exchange ? exchangeRecord(exchange) : null,
-    override: override ? { reason: override.reason, broken: override.broken } : null,
-  };
-}
-
-function exchangeRecord(exchange: ExchangeOrigin): object {
-  const { rate, referenceRate = null, rounding, convertedDebit, convertedCredit, spread, residue } = exchange;
-  if (!rate) throw new Error('an exchange without its rate');
-  return {
-    rate: { base: rate.base, quote: rate.quote, value: rate.value },
-    reference_rate: referenceRate,
-    rounding,
-    converted_debit: convertedDebit,
-    converted_credit: convertedCredit,
-    spread,
-    residue,
-  };
-}
+const originJson = (origin: Origin | undefined): string => (origin ? JSON.stringify(originRecord(origin)) : 'null');
 
 /** `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. */
 export function transactionJson(transaction: Transaction): string {
@@ -274,7 +252,7 @@ function postedFields(posted: TransactionPosted): string {
       counter,
     })),
     reverses,
-    origin: posted.origin ? originRecord(posted.origin) : null,
+    origin: originRecord(posted.origin),
   };
   return openWith(fields, posted.metadata);
 }

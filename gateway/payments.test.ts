@@ -174,6 +174,7 @@ describe('exchange', () => {
       ['FX-REVENUE', 'credit', '445.50'],
     ]);
     expect(transaction.origin).toEqual({
+      ...{ hold_id: null, template: null, schedule_id: null, occurrence: null },
       exchange: {
         rate: { base: 'USD', quote: 'NGN', value: '1525.5' },
         reference_rate: '1530',
@@ -335,7 +336,7 @@ describe('limits of an account', () => {
     expect(overridden.status).toBe(201);
     const { transaction } = overridden.body.data;
     const override = { reason: 'Charge-back 4711', broken: ['account_blocked', 'insufficient_funds'] };
-    expect(transaction.origin).toEqual({ exchange: null, override });
+    expect(transaction.origin).toEqual({ hold_id: null, template: null, schedule_id: null, occurrence: null, exchange: null, override });
     const { events } = await customer.get(`events?after_sequence=${transaction.sequence - 1}&limit=1`);
     expect(events[0].data.origin.override).toEqual(override);
   });

@@ -225,6 +225,10 @@ export const schemas: Record<string, Schema> = {
     description: 'What a dry run would have posted; it has no `transaction_id` and no `sequence`.',
   },
   Origin: record({
+    hold_id: { ...maybe(id('hold')), description: 'The hold that a capture took from.' },
+    template: { ...maybe(string), description: 'Always null in this version.' },
+    schedule_id: { ...maybe(id('sched')), description: 'Always null in this version.' },
+    occurrence: { ...maybe(time), description: 'Always null in this version.' },
     exchange: { anyOf: [ref('ExchangeOrigin'), { type: 'null' }] },
     override: {
       ...maybe(record({ reason: string, broken: { ...list(string), description: 'Error codes that would have refused the posting.' } })),

@@ -4,6 +4,7 @@ import pg from 'pg';
 import { openOperator } from '../services/ledger/audit/operator.ts';
 import { rebuild } from '../services/ledger/audit/rebuild.ts';
 import { verify } from '../services/ledger/audit/verify.ts';
+import type { FreshDatabase } from './cluster.ts';
 import { startLedger, type RunningLedger } from './ledger.ts';
 import { bareEnvironment } from './run.ts';
 
@@ -21,9 +22,9 @@ export interface Audit {
   end: () => Promise<void>;
 }
 
-/** Starts a ledger and connects. */
-export async function openAudit(): Promise<Audit> {
-  const ledger = await startLedger();
+/** Starts a ledger, on a new database or the given one, and connects. */
+export async function openAudit(database?: FreshDatabase): Promise<Audit> {
+  const ledger = await startLedger(database && { database });
   const owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
   await owner.connect();
   const operator = await openOperator(ledger.database.ownerUrl);

@@ -5,7 +5,7 @@ import type { Event } from '../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { eventBody } from '../services/notifier/envelope.ts';
-import { withBalanceEvents } from '../services/platform/balance-events.ts';
+import { withDerivedEvents } from '../services/platform/derived-events.ts';
 import { openCaller, type Caller } from '../services/platform/caller.ts';
 import { newId } from '../services/platform/ids.ts';
 import { startCluster, testPort, type Cluster } from './cluster.ts';
@@ -62,7 +62,7 @@ async function eventsOf(tenantId: string): Promise<Event[]> {
   const all: Event[] = [];
   for (;;) {
     const { events, hasMore } = await ledger.listEvents({ tenantId, afterSequence: all.at(-1)?.sequence ?? 0n, limit: 100 });
-    all.push(...events.flatMap(withBalanceEvents));
+    all.push(...events.flatMap(withDerivedEvents));
     if (!hasMore) return all;
   }
 }

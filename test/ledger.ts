@@ -27,12 +27,13 @@ export interface RunningLedger {
 
 const logger = openLog('test', 'silent');
 
-/** Starts a ledger on a new database. Its lock time-out is long unless given. */
+/** Starts a ledger on a new database, or the given one. Its lock time-out is long unless given. */
 export async function startLedger({
   maxMessageBytes = 32 << 20,
   lockTimeout = longLockTimeouts.lock_timeout,
-} = {}): Promise<RunningLedger> {
-  const database = await freshDatabase('ledger', { migrated: true });
+  database: given,
+}: { maxMessageBytes?: number; lockTimeout?: string; database?: FreshDatabase } = {}): Promise<RunningLedger> {
+  const database = given ?? (await freshDatabase('ledger', { migrated: true }));
   const settings = { ...ledgerPlans, ...longLockTimeouts, lock_timeout: lockTimeout };
   const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings });
   const metrics = new Registry();

@@ -9,7 +9,7 @@ import { createAccount } from '../services/ledger/accounts.ts';
 import { listEvents } from '../services/ledger/events.ts';
 import type { EventSink } from '../services/ledger/outbox/event-sink.ts';
 import { Relay } from '../services/ledger/outbox/relay.ts';
-import { withBalanceEvents } from '../services/platform/balance-events.ts';
+import { withDerivedEvents } from '../services/platform/derived-events.ts';
 import { validatePosting } from '../services/ledger/mapping.ts';
 import { Writer } from '../services/ledger/writer.ts';
 import { toId } from '../services/platform/ids.ts';
@@ -85,7 +85,7 @@ export async function openRelayDatabase(): Promise<RelayDatabase> {
     },
     async eventsOf(tenant) {
       const { events } = await listEvents(pool, tenant, 0n, 10_000);
-      return events.flatMap(withBalanceEvents);
+      return events.flatMap(withDerivedEvents);
     },
     async published() {
       await until(async () => {

@@ -93,6 +93,7 @@ export function exchangeRoutes(app: App, { post }: Services): void {
             entries: exampleEntries,
             metadata: {},
             origin: {
+              ...{ hold_id: null, template: null, schedule_id: null, occurrence: null },
               exchange: {
                 rate: exampleExchange.rate,
                 reference_rate: null,

@@ -51,7 +51,7 @@ export function setUpChart(
       return account;
     });
     head.chart = template;
-    await write(client, events, head, nowMs, created);
+    await writeEvents(client, events, head, nowMs, created);
     // Not before their parents, which may be new.
     for (const account of moved) await updateAccountRow(client, tenant, account);
     return { accounts, created: true };
@@ -142,7 +142,7 @@ export function createAccounts(
     }
     const accounts = wanted.map(({ code }) => known.get(code) as AccountRecord);
     checkAnswerSize(accounts);
-    if (created.length > 0) await write(client, events, head, nowMs, created);
+    if (created.length > 0) await writeEvents(client, events, head, nowMs, created);
     return { created: created.length, skipped: wanted.length - created.length, accounts };
   });
 }
@@ -222,7 +222,7 @@ export function updateAccount(
     const after = changed(account, change, nextPosition(head, nowMs).createdMs);
     const event = append(head, updatedEvent(after, changes, context), nowMs);
     await updateAccountRow(client, tenant, after);
-    await write(client, [event], head, nowMs);
+    await writeEvents(client, [event], head, nowMs);
     return after;
   });
 }
@@ -232,7 +232,8 @@ async function lock(client: Client, tenant: string): Promise<{ head: Head; nowMs
   return (await lockHead(client, tenant, true)) as { head: Head; nowMs: number };
 }
 
-function write(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
+/** Writes events, and the accounts they create, in a transaction that has locked the head. */
+export function writeEvents(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
   const tenants = [head.tenant];
   const relayCursors = { tenants, activeUntilMs: activeUntil(nowMs) };
   const rows = { tenants, relayCursors, log: events, posted: [], balances: [] };

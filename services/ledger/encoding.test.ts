@@ -72,7 +72,7 @@ test('an event of each kind is encoded as by the library, alone and with others'
   const all = [...texts.map((text) => [text, 7n] as const), ...numbers.map((number) => ['a', number] as const)].flatMap(([text, number]) =>
     everyEvent(text, number),
   );
-  expect(all.length).toBe(5 * (texts.length + numbers.length));
+  expect(all.length).toBe((EventSchema.oneofs[0]!.fields.length + 1) * (texts.length + numbers.length));
   for (const init of all) sameEvent(init);
   for (const init of [{}, { data: { case: 'balanceUpdated', value: {} } }, { data: { case: 'accountCreated', value: {} } }] as EventInit[])
     sameEvent(init);
@@ -101,6 +101,10 @@ test('unknown fields of newer versions are kept, at every level', () => {
     [event('balanceUpdated'), (of) => of.data.value as Place],
     [event('balanceUpdated'), (of) => (of.data.value as { balance: Place }).balance],
     [event('accountCreated'), (of) => (of.data.value as { account: Place }).account],
+    [event('transactionPosted'), (of) => (of.data.value as { hold: { entries: Place[] } }).hold.entries[1]!],
+    [event('transactionPosted'), (of) => (of.data.value as { unreversed: Place }).unreversed],
+    [event('holdCreated'), (of) => (of.data.value as { hold: Place }).hold],
+    [event('holdCaptured'), (of) => of.data.value as Place],
   ];
   for (const [made, place] of places) {
     const without = encodedEvent(made);
@@ -114,6 +118,8 @@ test('a posting’s event is encoded as by the library, with all fields and with
   for (const text of texts) samePosted(full(TransactionPostedSchema, text, 7n));
   for (const number of numbers) samePosted(full(TransactionPostedSchema, 'a', number));
   samePosted({});
+  // What is given back to a velocity limit.
+  samePosted({ uses: { uses: [{ limitId: 'limit_1', stepMs: -1n, amount: '-1.00', count: -1 }] } });
 });
 
 test('an answer is encoded as by the library, in order', () => {

@@ -1,15 +1,15 @@
 // Fast protobuf encoding of the messages of postings, byte for byte as `toBinary`.
 //
 // It writes from the last byte to the first, so that each length is known before it is written, into one reused buffer.
-import { toBinary, type DescMessage } from '@bufbuild/protobuf';
+import { toBinary, type DescMessage, type Message } from '@bufbuild/protobuf';
 import {
-  AccountCreatedSchema,
-  AccountUpdatedSchema,
   EventSchema,
+  HoldRecordSchema,
   OriginSchema,
+  UnreversedSchema,
+  VelocityUsesSchema,
   type ChangedBalance,
   type Event,
-  type Origin,
   type PostedEntry,
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
@@ -69,10 +69,10 @@ export const encoders: ReadonlyMap<DescMessage, Encoder> = new Map<DescMessage, 
   [IngestRequestSchema, (message) => encodedIngest(message as IngestRequest)],
 ]);
 
-// The library encodes unknown fields of newer versions, and damaged rows: an error thrown here would block all tenants' events.
+// The library encodes the few other events, unknown fields of newer versions, and damaged rows: an error thrown here would block all tenants' events.
 function published(event: Event): void {
   const before = written;
-  if (hasNoUnknownFields(event)) {
+  if (isKnownPosting(event)) {
     try {
       publishedFast(event);
       return;
@@ -99,40 +99,31 @@ function publishedFast(event: Event): void {
   text(1, event.id);
 }
 
-function hasNoUnknownFields({ $unknown, data: { case: kind, value } }: Event): boolean {
+function isKnownPosting({ $unknown, data: { case: kind, value } }: Event): boolean {
   const isKnown = (each: { $unknown?: unknown } | undefined) => each?.$unknown === undefined;
   if ($unknown !== undefined || !isKnown(value)) return false;
   if (kind === 'transactionPosted') return value.entries.every(isKnown) && value.balances.every(isKnown);
-  return kind !== 'balanceUpdated' || isKnown(value.balance);
+  return kind === 'balanceUpdated' && isKnown(value.balance);
 }
 
 function data({ case: kind, value }: Event['data']): void {
   const before = written;
-  switch (kind) {
-    case 'transactionPosted':
-      posted(value);
-      lengthSince(before, 11);
-      break;
-    case 'balanceUpdated':
-      text(2, value.transactionId);
-      if (value.balance) balance(1, value.balance);
-      lengthSince(before, 12);
-      break;
-    // Events of accounts are few.
-    case 'accountCreated':
-      raw(toBinary(AccountCreatedSchema, value));
-      lengthSince(before, 13);
-      break;
-    case 'accountUpdated':
-      raw(toBinary(AccountUpdatedSchema, value));
-      lengthSince(before, 14);
-      break;
-    default:
+  if (kind === 'transactionPosted') {
+    posted(value);
+    lengthSince(before, 11);
+  } else if (kind === 'balanceUpdated') {
+    optional(3, value.holdId);
+    text(2, value.transactionId);
+    if (value.balance) balance(1, value.balance);
+    lengthSince(before, 12);
   }
 }
 
 function posted(event: TransactionPosted): void {
-  origin(11, event.origin);
+  message(15, UnreversedSchema, event.unreversed);
+  message(13, VelocityUsesSchema, event.uses);
+  message(12, HoldRecordSchema, event.hold);
+  message(11, OriginSchema, event.origin);
   for (let index = event.balances.length - 1; index >= 0; index--) balance(10, event.balances[index] as ChangedBalance);
   optional(9, event.reverses);
   text(8, event.metadata);
@@ -145,11 +136,11 @@ function posted(event: TransactionPosted): void {
   text(1, event.transactionId);
 }
 
-// Few transactions have one.
-function origin(field: number, value: Origin | undefined): void {
+// Few messages have one.
+function message(field: number, type: DescMessage, value: Message | undefined): void {
   if (!value) return;
   const before = written;
-  raw(toBinary(OriginSchema, value));
+  raw(toBinary(type, value));
   lengthSince(before, field);
 }
 
@@ -179,7 +170,8 @@ function refusal(field: number, value: Refusal): void {
 
 function transaction(field: number, value: Transaction): void {
   const before = written;
-  origin(16, value.origin);
+  message(17, UnreversedSchema, value.unreversed);
+  message(16, OriginSchema, value.origin);
   optional(15, value.reversedBy);
   optional(14, value.reverses);
   number(13, value.sequence);

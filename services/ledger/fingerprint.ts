@@ -11,8 +11,8 @@ export interface RequestContent extends Request {
   reference: string | null;
   /** A JSON object as text. */
   metadata: string;
-  /** The transaction to reverse; `entries` is empty then. */
-  reverses: { id: string; uuid: string } | null;
+  /** The transaction to reverse, or the hold to capture, void or expire. */
+  target: { id: string; uuid: string } | null;
   /** What was sent besides, as canonical JSON; null: nothing. */
   terms: string | null;
 }
@@ -30,7 +30,7 @@ export function fingerprint(posting: RequestContent, metadata: string): Buffer {
     posting.reference,
     posting.entries.map((entry) => [entry.code, entry.amount.toString(), entry.side, entry.currency]),
     metadata,
-    posting.reverses?.id ?? null,
+    posting.target?.id ?? null,
     ...(posting.terms === null ? [] : [posting.terms]),
   ]);
   return Buffer.concat([Buffer.from([posting.terms === null ? 1 : 2]), sha256(canonical)]);
@@ -46,9 +46,9 @@ export function keyReused(posting: RequestContent & { idempotencyKey: string }, 
 }
 
 /** The refusal of a posting whose transaction id was posted under another key. */
-export function idReused({ transactionId, reverses }: RequestContent & { transactionId: string }): Refusal {
+export function idReused({ kind, transactionId }: RequestContent & { transactionId: string }): Refusal {
   const details = { transaction_id: transactionId, fields: 'idempotency_key' };
-  const field = reverses ? 'reversal_id' : 'transaction_id';
+  const field = kind === 'reversal' ? 'reversal_id' : 'transaction_id';
   const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };
   return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
 }
@@ -68,8 +68,8 @@ function differingFields(posting: RequestContent, transaction: Transaction): str
   return [...(posting.kind === 'exchange' ? ['rate', 'rounding', 'spread'] : []), 'require', 'valid_until', 'override_reason'];
 }
 
-function differingEntries({ kind, reverses, entries }: RequestContent, transaction: Transaction): string[] {
-  if (reverses) return reverses.id === transaction.reverses ? [] : ['transaction_id'];
+function differingEntries({ kind, target, entries }: RequestContent, transaction: Transaction): string[] {
+  if (target) return target.id === transaction.reverses ? [] : ['transaction_id'];
   const posted = transaction.entries.filter((entry) => !entry.counter);
   if (entries.length !== posted.length) return kind === 'exchange' ? ['fees', 'spread'] : ['entries'];
   return entries.flatMap((entry, index) => {

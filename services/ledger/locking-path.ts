@@ -99,16 +99,15 @@ async function settleUnknownTenants(client: Client, batch: Batch, locked: Set<st
   const existing = new Set(rows.map((row) => row.tenant_id));
   const lockedElsewhere: Item[] = [];
   for (const item of batch.items) {
-    const { posting } = item;
-    if (existing.has(posting.tenant)) lockedElsewhere.push(item);
-    else if (!locked.has(posting.tenant)) batch.settled.push({ item, outcome: { refusal: unknownTenant(posting) } });
+    if (existing.has(item.tenant)) lockedElsewhere.push(item);
+    else if (!locked.has(item.tenant)) batch.settled.push({ item, outcome: { refusal: unknownTenant(item.commands[0]) } });
   }
   return lockedElsewhere;
 }
 
 // The refusal of a posting to a tenant without a log: none of its accounts or transactions exist.
-function unknownTenant({ kind, reverses, entries }: ValidatedPosting): Refusal {
-  if (reverses) return new Refusal('transaction_not_found', 'transaction not found');
+function unknownTenant({ kind, target, entries }: ValidatedPosting): Refusal {
+  if (target) return new Refusal('transaction_not_found', 'transaction not found');
   const code = entries[0]?.code ?? '';
   const field = entries[0]?.field ?? (kind === 'single' ? 'account_code' : 'entries[0].account_code');
   return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });

@@ -54,7 +54,7 @@ describe('metadata of a posting', () => {
   });
 });
 
-const noTerms = { validUntilMs: null, dryRun: false, overrideReason: null, origin: null, terms: null };
+const noTerms = { validUntilMs: null, dryRun: false, overrideReason: null, origin: null, terms: null, options: null };
 
 describe('a posting', () => {
   test('is mapped with all its fields', () => {
@@ -83,7 +83,7 @@ describe('a posting', () => {
         { code: 'SALES', amount: 1050n, side: 'credit', currency: 'NGN', counter: false },
       ],
       metadata: '{"m":1}',
-      reverses: null,
+      target: null,
       traceparent,
       bytes: 600 + 10 + 1 + 2 * 120,
       ...noTerms,
@@ -205,7 +205,7 @@ describe('a reversal', () => {
       reference: null,
       entries: [],
       metadata: '{}',
-      reverses: { id: transactionId, uuid: toUuid('txn', transactionId) },
+      target: { id: transactionId, uuid: toUuid('txn', transactionId) },
       idempotencyKey: 'k',
       description: 'd',
       actor: 'a',

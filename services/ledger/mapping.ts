@@ -8,7 +8,7 @@ import {
   type PostedEntry,
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
-import type { Posting, ReverseTransactionRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Posting, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
@@ -54,6 +54,19 @@ export interface ValidatedPosting extends RequestContent {
   origin: Origin | null;
   /** Why blocks and limits do not refuse it; null: they do. */
   overrideReason: string | null;
+  /** What only holds, captures and reversals may have; null: nothing. */
+  options: CommandOptions | null;
+}
+
+/** What of its target a command takes, or how long a hold lasts. */
+export interface CommandOptions {
+  /** Minor units to capture or reverse. Without it the entries, or all that is left where there are none. */
+  amount?: bigint;
+  /** Whether a capture releases what it leaves; true if absent. */
+  final?: boolean;
+  /** When a hold expires, milliseconds since the Unix epoch, or in how many seconds; neither: never. */
+  expiresAtMs?: number;
+  expiresIn?: number;
 }
 
 /** The message, with the trace context of its call where it has none of its own. */
@@ -77,9 +90,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
   if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
   const kind = posting.exchange ? 'exchange' : entries.length === 1 ? 'single' : 'double';
   const metadata = checkedMetadata(posting.metadata);
-  const { timeoutMs } = posting;
-  if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
-  const { idempotencyKey, description } = common(posting, transactionId);
+  const { idempotencyKey, description, reference, validUntilMs, overrideReason } = commonFields(posting, transactionId);
   const { actor, requestId, traceparent } = auditContextOf(posting);
   const validated: ValidatedPosting = {
     kind,
@@ -93,18 +104,19 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     actor,
     requestId,
     traceparent,
-    reference: posting.reference === undefined ? null : checkedText('reference', posting.reference, { max: 255 }),
+    reference,
     entries: entries.map((entry, index) => entryOf(entry, kind === 'single' ? '' : `entries[${index}].`)),
     metadata: metadata.text,
-    reverses: null,
-    timeoutMs: timeoutMs === 0 ? 10_000 : timeoutMs,
+    target: null,
+    timeoutMs: checkedTimeout(posting.timeoutMs),
     retry: posting.retry,
     bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
-    validUntilMs: posting.validUntilMs === undefined ? null : checkedTime('valid_until', posting.validUntilMs),
+    validUntilMs,
     dryRun: posting.dryRun,
-    overrideReason: optionalReason(posting),
+    overrideReason,
     origin: null,
     terms: null,
+    options: null,
   };
   addTerms(validated, posting);
   validated.fingerprint = fingerprint(validated, metadata.canonical);
@@ -113,9 +125,6 @@ export function validatePosting(posting: Posting): ValidatedPosting {
 
 // What a posting has besides its entries; most have nothing.
 function addTerms(validated: ValidatedPosting, posting: Posting): void {
-  const require = checkedConditions(posting);
-  if (validated.overrideReason !== null) validated.override = true;
-  if (require.length > 0) validated.require = require;
   const { exchange: message } = posting;
   if (message) {
     const { exchange, entries, origin } = checkedExchange(message);
@@ -124,6 +133,14 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
     validated.bytes += 300 + entries.length * 120;
     validated.terms = jsonOf({ exchange });
   }
+  addConditions(validated, posting);
+}
+
+/** Adds what must hold, and with the time and reason that the command has already, to its terms. */
+export function addConditions(validated: ValidatedPosting, message: Pick<Posting, 'entries' | 'require'>): void {
+  const require = checkedConditions(message);
+  if (validated.overrideReason !== null) validated.override = true;
+  if (require.length > 0) validated.require = require;
   if (require.length > 0 || validated.validUntilMs !== null || validated.overrideReason !== null) {
     const conditions = require.map(({ field, code, currency, checks }) => [
       field,
@@ -136,49 +153,29 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
   }
 }
 
-function optionalReason({ overrideReason }: Posting): string | null {
-  return overrideReason === undefined ? null : checkedText('override_reason', overrideReason, { min: 1, max: 255 });
-}
-
 function jsonOf(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) => (typeof each === 'bigint' ? each.toString() : each));
 }
 
-/** Checks a reversal, as {@link validatePosting}. The writer reads its entries, which mirror the original's. */
-export function validateReversal(request: ReverseTransactionRequest): ValidatedPosting {
-  const tenant = checkedId('tenant_id', 'tenant', request.tenantId);
-  const reverses = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };
-  const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
-  const reversal = {
-    ...common(request, transactionId),
-    ...auditContextOf(request),
-    tenantId: request.tenantId,
-    tenant,
-    transactionId,
-    transaction: checkedId('reversal_id', 'txn', transactionId),
-    kind: 'reversal' as const,
-    reference: null,
-    entries: [],
-    metadata: '{}',
-    reverses,
-    timeoutMs: 10_000,
-    retry: request.retry,
-    // As for a posting of 200 entries, because the mirrored lines are not known yet.
-    bytes: 25_000,
-    validUntilMs: null,
-    dryRun: false,
-    overrideReason: null,
-    origin: null,
-    terms: null,
+/** The fields that commands of all kinds have; `id` is the key of one without. Throws {@link Refusal} naming the field. */
+export function commonFields(message: CommonFields, id: string): Pick<ValidatedPosting, CommonName> {
+  const { idempotencyKey, description, reference, validUntilMs, overrideReason } = message;
+  return {
+    idempotencyKey: idempotencyKey === '' ? id : checkedKey(idempotencyKey),
+    description: checkedText('description', description, { max: 1000 }),
+    reference: reference === undefined ? null : checkedText('reference', reference, { max: 255 }),
+    validUntilMs: validUntilMs === undefined ? null : checkedTime('valid_until', validUntilMs),
+    overrideReason: overrideReason === undefined ? null : checkedText('override_reason', overrideReason, { min: 1, max: 255 }),
   };
-  return { ...reversal, fingerprint: fingerprint(reversal, '{}') };
 }
 
-function common(request: { idempotencyKey: string; description: string }, transactionId: string) {
-  return {
-    idempotencyKey: request.idempotencyKey === '' ? transactionId : checkedKey(request.idempotencyKey),
-    description: checkedText('description', request.description, { max: 1000 }),
-  };
+type CommonName = 'idempotencyKey' | 'description' | 'reference' | 'validUntilMs' | 'overrideReason';
+type CommonFields = Pick<Posting, CommonName>;
+
+/** How long a caller waits, milliseconds. Throws {@link Refusal} naming the field. */
+export function checkedTimeout(timeoutMs: number): number {
+  if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
+  return timeoutMs === 0 ? 10_000 : timeoutMs;
 }
 
 /** Actor, request id and trace context of a request. Throws {@link Refusal} naming the field. */
@@ -222,7 +219,7 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
     balances: changes.map(balanceMessage),
   };
   if (posting.reference !== null) event.reference = posting.reference;
-  if (posting.reverses) event.reverses = posting.reverses.id;
+  if (posting.kind === 'reversal' && posting.target) event.reverses = posting.target.id;
   if (posting.overrideReason !== null) {
     event.origin = create(OriginSchema, {
       ...(posting.origin?.exchange && { exchange: posting.origin.exchange }),

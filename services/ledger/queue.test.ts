@@ -1,6 +1,6 @@
 // Fairness, limits and locks of the queues that the writer takes batches from.
 import { jest } from '@jest/globals';
-import { TenantQueues, isolated, type QueueLimits, type Item, type Outcome } from './queue.ts';
+import { TenantQueues, isolated, type QueueLimits, type Item, type ItemOutcome } from './queue.ts';
 
 const limits: QueueLimits = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
 
@@ -8,15 +8,25 @@ type More = Partial<Pick<Item, 'expires' | 'uncertain' | 'failFastOnLock' | 'sig
   retry?: boolean;
   bytes?: number;
   entries?: number;
-  reverses?: object;
+  target?: object;
 };
 
 /** An item of the tenant that its name begins with, and how it was settled. */
-function item(name: string, { retry = false, bytes = 10, reverses, entries = 2, ...more }: More = {}) {
-  const outcomes: Outcome[] = [];
-  const posting = { tenant: name.charAt(0), description: name, retry, bytes, reverses, entries: Array.from({ length: entries }) };
-  const settle = (outcome: Outcome) => outcomes.push(outcome);
-  const made = { expires: Infinity, uncertain: false, failFastOnLock: false, signal: undefined, ...more, posting, settle };
+function item(name: string, { retry = false, bytes = 10, target, entries = 2, ...more }: More = {}) {
+  const outcomes: ItemOutcome[] = [];
+  const posting = { tenant: name.charAt(0), description: name, retry, bytes, target, entries: Array.from({ length: entries }) };
+  const settle = (outcome: ItemOutcome) => outcomes.push(outcome);
+  const made = {
+    expires: Infinity,
+    uncertain: false,
+    failFastOnLock: false,
+    signal: undefined,
+    ...more,
+    tenant: posting.tenant,
+    commands: [posting],
+    bytes,
+    settle,
+  };
   return { made: made as unknown as Item, outcomes };
 }
 
@@ -31,7 +41,7 @@ function queuesOf(items: ReturnType<typeof item>[]): TenantQueues {
 
 const filled = (...names: (string | [name: string, more: More])[]) =>
   queuesOf(names.map((each) => (typeof each === 'string' ? item(each) : item(...each))));
-const names = (items: Item[] | null) => items?.map(({ posting }) => posting.description) ?? null;
+const names = (items: Item[] | null) => items?.map(({ commands }) => commands[0].description) ?? null;
 const refusal = (reason: string, message: string) => [{ refusal: expect.objectContaining({ reason, message }) }];
 const overloaded = refusal('overloaded', 'too many postings are waiting');
 const tooLate = refusal('unavailable', 'the posting waited too long and was not begun');
@@ -54,7 +64,7 @@ test.each<[string, (string | [string, More])[], string[][]]>([
     [...['a1', 'a2', 'a3'].map((name) => large(name, { entries: 5 })), ...['b1', 'b2'].map((name) => large(name, { entries: 9 })), 'c1'],
     [['a1', 'a2', 'b1', 'c1', 'a3', 'b2']],
   ],
-  ['a reversal as fifty entries', ['a1', 'a2', 'b1'].map((name) => large(name, { entries: 0, reverses: {} })), [['a1', 'b1'], ['a2']]],
+  ['a reversal as fifty entries', ['a1', 'a2', 'b1'].map((name) => large(name, { entries: 0, target: {} })), [['a1', 'b1'], ['a2']]],
   ['no more bytes than fit', [large('a1', { bytes: 500 }), large('a2', { bytes: 500 }), 'a3'], [['a1', 'a2'], ['a3']]],
   ['no more entries than fit', [large('a1', { entries: 50 }), large('a2', { entries: 50 }), 'a3'], [['a1', 'a2'], ['a3']]],
   ['an item larger than a batch alone', [large('a1', { bytes: 2_000 }), 'b1'], [['a1'], ['b1']]],

@@ -4,7 +4,7 @@
 export const migrationNames = ['0001-ledger', '0002-account-rules', '0003-payments'];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
-export const appendOnly = ['log', 'transactions', 'entries', 'parts'];
+export const appendOnly = ['log', 'transactions', 'entries', 'parts', 'enabled'];
 
 /** Tables whose rows it may change as well, but not delete. */
-export const kept = ['heads', 'accounts', 'balances', 'holds', 'hold_entries', 'relay_marks'];
+export const kept = ['heads', 'accounts', 'balances', 'relay_marks', 'holds', 'hold_entries'];

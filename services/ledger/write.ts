@@ -25,6 +25,8 @@ export interface PostedWrite {
   /** Index of its event in the batch's log. */
   row: number;
   result: Posted;
+  /** UUID of the transaction of which it reverses all that was left, or null. */
+  reverses: string | null;
 }
 
 /** A head that moves. */
@@ -122,11 +124,11 @@ function isSinglePosting({ tenants, unmovedHeads, movedHeads, relayCursors, log,
 }
 
 function singleCall({ movedHeads, log, posted, balances, deadlineMs }: BatchWrite): QueryConfig {
-  const [{ head, from }, row, { posting, result }] = [movedHeads[0] as MovedHead, log[0] as LogRow, posted[0] as PostedWrite];
+  const [{ head, from }, row, { posting, result, reverses }] = [movedHeads[0] as MovedHead, log[0] as LogRow, posted[0] as PostedWrite];
   const values = [
     ...[head.tenant, from.sequence, from.hash, from.rebuilt, head.sequence, head.hash, row.createdMs],
     ...[row.eventId, row.actor, row.requestId, row.traceparent ?? null, row.payload],
-    ...[posting.transaction, posting.idempotencyKey, posting.fingerprint, posting.reference, posting.reverses?.uuid ?? null],
+    ...[posting.transaction, posting.idempotencyKey, posting.fingerprint, posting.reference, reverses],
     uuidArray(result.lines.map(({ account }) => (account as CachedAccount).uuid)),
     plainArray(result.lines.map(({ currency }) => currency)),
     plainArray(result.lines.map(({ side }) => side)),
@@ -143,8 +145,8 @@ function singleCall({ movedHeads, log, posted, balances, deadlineMs }: BatchWrit
 }
 
 function valuesOf({ tenants, deadlineMs, unmovedHeads, movedHeads, relayCursors, log, posted, balances }: BatchWrite): unknown[] {
-  const postings: (ValidatedPosting | null)[] = log.map(() => null);
-  for (const { row, posting } of posted) postings[row] = posting;
+  const writes: (PostedWrite | null)[] = log.map(() => null);
+  for (const each of posted) writes[each.row] = each;
   const heads = movedHeads.map(({ head }) => head);
   return [
     ...setTenants(tenants).values,
@@ -163,11 +165,11 @@ function valuesOf({ tenants, deadlineMs, unmovedHeads, movedHeads, relayCursors,
     textArray(log.map((row) => row.traceparent ?? null)),
     bytesArray(log.map((row) => row.payload)),
     bytesArray(log.map((row) => row.hash)),
-    uuidArray(postings.map((posting) => posting?.transaction ?? null)),
-    textArray(postings.map((posting) => posting?.idempotencyKey ?? null)),
-    bytesArray(postings.map((posting) => posting?.fingerprint ?? null)),
-    textArray(postings.map((posting) => posting?.reference ?? null)),
-    uuidArray(postings.map((posting) => posting?.reverses?.uuid ?? null)),
+    uuidArray(writes.map((write) => write?.posting.transaction ?? null)),
+    textArray(writes.map((write) => write?.posting.idempotencyKey ?? null)),
+    bytesArray(writes.map((write) => write?.posting.fingerprint ?? null)),
+    textArray(writes.map((write) => write?.posting.reference ?? null)),
+    uuidArray(writes.map((write) => write?.reverses ?? null)),
     ...entriesOf(posted),
     uuidArray(balances.map(({ tenant }) => tenant)),
     uuidArray(balances.map(({ account }) => account.uuid)),

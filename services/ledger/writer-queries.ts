@@ -77,6 +77,7 @@ export async function readReplays(client: Client, keys: ReadonlyMap<string, Used
 
 /** The keys under which the postings' transaction ids were posted, by tenant and id. */
 export async function keysOfIds(client: Client, postings: ValidatedPosting[]): Promise<Map<string, string>> {
+  if (postings.length === 0) return new Map();
   const { rows } = await client.query<{ tenant_and_id: string; idempotency_key: string }>({
     name: 'keys_of_ids',
     text: `select t.tenant_id || ' ' || t.id as tenant_and_id, t.idempotency_key
@@ -97,7 +98,7 @@ export async function originalsOf(client: Client, reversals: ValidatedPosting[])
         lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,
         lateral (select * from log where tenant_id = t.tenant_id and sequence = t.sequence offset 0) l
         left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true`,
-    values: [uuidArray(reversals.map((posting) => posting.tenant)), uuidArray(reversals.map((posting) => posting.reverses?.uuid ?? null))],
+    values: [uuidArray(reversals.map((posting) => posting.tenant)), uuidArray(reversals.map((posting) => posting.target?.uuid ?? null))],
   });
   return rows;
 }

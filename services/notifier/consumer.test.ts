@@ -16,7 +16,7 @@ import {
 import { bareEnvironment } from '../../test/run.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { balanceEventsOf, withBalanceEvents } from '../platform/balance-events.ts';
+import { derivedEventsOf, withDerivedEvents } from '../platform/derived-events.ts';
 import { OffsetMismatch, readOffsets, type OffsetMove } from './kafka-offsets.ts';
 
 let notifier: RunningNotifier;
@@ -140,7 +140,7 @@ test('what was published before a passed range and never came is a gap', async (
 test('a part that was lost before a passed range is a gap, and is consumed when it comes', async () => {
   const tenant = await subscribed();
   const [posting, next] = [changing(tenant), tenant.posting()];
-  const [first, last] = balanceEventsOf(posting) as [Event, Event];
+  const [first, last] = derivedEventsOf(posting) as [Event, Event];
   const before = await gaps();
   // The last part is a dead letter of the ledger.
   await ingest(posting, first);
@@ -161,7 +161,7 @@ test('a posting of which a part had come is passed whole, which is no gap', asyn
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: false });
   await notifier.client.pass({ stretches: [{ tenantId: tenant.tenantId, after: 0n, through: 1n }] });
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, enabled: true });
-  await ingest(...balanceEventsOf(posting), next);
+  await ingest(...derivedEventsOf(posting), next);
   expect(await made(tenant)).toEqual([posting.id, next.id]);
   expect(await gaps()).toBe(before);
 });
@@ -184,7 +184,7 @@ test('the same events to two replicas at once are consumed once', async () => {
 
 test('the parts of one posting are consumed each, in their order', async () => {
   const tenant = await subscribed();
-  const parts = withBalanceEvents(changing(tenant));
+  const parts = withDerivedEvents(changing(tenant));
   const before = await gaps();
   await ingest(...parts.slice(0, 2));
   await ingest(...parts);
@@ -204,11 +204,11 @@ test('events derived from postings are delivered after each as if they had been 
   const postings = [changing(tenant), changing(tenant)];
   const before = await gaps();
   for (let time = 0; time < 2; time++) await derive(...postings);
-  await ingest(...postings.flatMap(withBalanceEvents));
+  await ingest(...postings.flatMap(withDerivedEvents));
   await derive(tenant.posting());
-  expect((await made(tenant)).slice(0, -1)).toEqual(idsOf(postings.flatMap(withBalanceEvents)));
+  expect((await made(tenant)).slice(0, -1)).toEqual(idsOf(postings.flatMap(withDerivedEvents)));
   const [first] = postings as [Event, Event];
-  await ingest(...withBalanceEvents({ ...first, tenantId: told.tenantId }));
+  await ingest(...withDerivedEvents({ ...first, tenantId: told.tenantId }));
   const bodies = (of: TestTenant) =>
     rows(of, `select body::jsonb - 'tenant_id' as body from payloads where body::jsonb #>> '{data,sequence}' = '1' order by event_id`);
   expect(await bodies(tenant)).toEqual(await bodies(told));
@@ -223,15 +223,15 @@ test('derived events without a subscription are not delivered, then or later, an
   await derive(first, second);
   await notifier.client.updateWebhook({ tenantId: tenant.tenantId, events: ['balance.updated'], changeEvents: true });
   await derive(first, second, third);
-  await ingest(...balanceEventsOf(second));
-  expect(await made(tenant)).toEqual(idsOf([first, second, ...balanceEventsOf(third)]));
+  await ingest(...derivedEventsOf(second));
+  expect(await made(tenant)).toEqual(idsOf([first, second, ...derivedEventsOf(third)]));
   expect(await gaps()).toBe(before);
 });
 
 test('of a posting with a lost part only that part is derived', async () => {
   const tenant = await subscribed();
   const [posting, next] = [changing(tenant), changing(tenant)];
-  const [one, lost] = balanceEventsOf(posting) as [Event, Event];
+  const [one, lost] = derivedEventsOf(posting) as [Event, Event];
   await ingest(posting, one);
   for (let time = 0; time < 2; time++) await derive(next);
   await derive(posting);
@@ -239,19 +239,19 @@ test('of a posting with a lost part only that part is derived', async () => {
   await derive(posting);
   // In one transaction: PostgreSQL did not have to reject what was derived late.
   expect(await duplicates()).toBe(before + 3);
-  expect(await made(tenant)).toEqual(idsOf([posting, one, next, ...balanceEventsOf(next), lost]));
+  expect(await made(tenant)).toEqual(idsOf([posting, one, next, ...derivedEventsOf(next), lost]));
 });
 
 test('an event that PostgreSQL rejects becomes a dead letter alone, among a posting and the events derived from it', async () => {
   const tenant = await subscribed();
   const [posting, next] = [changing(tenant), changing(tenant)];
-  const [refused, update] = [posting, balanceEventsOf(next)[0]!];
+  const [refused, update] = [posting, derivedEventsOf(next)[0]!];
   for (const [name, { id }] of Object.entries({ refused, update })) {
     await withOwner(`alter table payloads add constraint ${name}_derived check (body not like '{"id":"${id}"%')`);
   }
   const before = [await consumed(), await duplicates()];
   await derive(posting, next);
-  expect(await made(tenant)).toEqual(idsOf([...balanceEventsOf(posting), next, balanceEventsOf(next)[1]!]));
+  expect(await made(tenant)).toEqual(idsOf([...derivedEventsOf(posting), next, derivedEventsOf(next)[1]!]));
   expect([await consumed(), await duplicates()]).toEqual([before[0]! + 6, before[1]]);
   const kept = (await deadLetters()).filter(({ source }) => source.startsWith(tenant.tenantId));
   expect(kept.map(({ source }) => source)).toEqual([`${tenant.tenantId} 1.0`, `${tenant.tenantId} 2.1`]);
@@ -298,7 +298,7 @@ test('a gap is recorded and counted, does not hold up what follows, and a late e
 
 test('the last part of a posting that never came is a gap', async () => {
   const tenant = await subscribed();
-  const [posting, first, late] = withBalanceEvents(changing(tenant)) as [Event, Event, Event];
+  const [posting, first, late] = withDerivedEvents(changing(tenant)) as [Event, Event, Event];
   const before = await gaps();
   await ingest(posting, first, tenant.posting());
   expect(await gaps()).toBe(before + 1);

@@ -2,7 +2,7 @@
 import { toBinary } from '@bufbuild/protobuf';
 import { Counter, type Registry } from 'prom-client';
 import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
-import { balanceEventsOf, derivedId } from '../platform/balance-events.ts';
+import { derivedEventsOf, derivedId } from '../platform/derived-events.ts';
 import { toId, toUuid } from '../platform/ids.ts';
 import { errorMessage } from '../platform/lifetime.ts';
 import { allSettledOrThrow, setTenants, withClient, type Client, type Pool } from '../platform/postgres.ts';
@@ -27,7 +27,7 @@ export interface ConsumerParts {
 export interface IngestOptions {
   /** Messages of the same batch that cannot be decoded as events. */
   deadLetters?: DeadLetter[];
-  /** Whether to derive the `balance.updated` events of a posting: over gRPC they are not sent. */
+  /** Whether to derive the events that follow one of the log: over gRPC they are not sent. */
   derive?: boolean;
   /** The steps of Kafka's offsets, stored with them. */
   moves?: OffsetMove[];
@@ -206,7 +206,7 @@ function positionOf({ tenant, event: { sequence, part } }: IdentifiedEvent): Ten
 }
 
 function derivedFrom({ event, tenant, eventId }: IdentifiedEvent): IdentifiedEvent[] {
-  return balanceEventsOf(event).map((derived) => ({ event: derived, tenant, eventId: derivedId(eventId, derived.part) }));
+  return derivedEventsOf(event).map((derived) => ({ event: derived, tenant, eventId: derivedId(eventId, derived.part) }));
 }
 
 function deadLetterOf(event: Event, reason: string): DeadLetter {

@@ -1,10 +1,11 @@
 // Which events of each tenant's log are consumed: an offset that only rises, gaps below it, and late events that came for them.
 import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { derivedEventCount } from '../platform/derived-events.ts';
 import { toId } from '../platform/ids.ts';
 import { bigintArray, plainArray, uuidArray } from '../platform/arrays.ts';
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 
-/** A position in a tenant's log: the sequence, and the part among the events of one posting. */
+/** A position in a tenant's log: the sequence, and the part among the events of one row of the log. */
 export interface LogPosition {
   sequence: bigint;
   part: number;
@@ -29,7 +30,7 @@ function compare(a: LogPosition, b: LogPosition): number {
 
 const keyOf = ({ sequence, part }: LogPosition) => `${sequence}.${part}`;
 
-/** After every part of a posting. */
+/** After every part of a row of the log. */
 const lastPart = 0x7fffffff;
 
 /** A tenant's consumed offset and what is missing below it, changed in memory until it is written. */
@@ -59,13 +60,14 @@ export class TenantInbox {
   }
 
   /** Consumes an event's position; false if it was consumed before. */
-  consume({ sequence, part, createdMs, data }: Event): boolean {
+  consume(event: Event): boolean {
+    const { sequence, part, createdMs } = event;
     const position = { sequence, part };
-    const parts = data.case === 'transactionPosted' ? data.value.balances.length : null;
+    const parts = part === 0 ? derivedEventCount(event) : null;
     if (compare(position, this.offset) <= 0) return this.consumeLate(position) || this.consumeReissued(position, createdMs, parts);
     if (!this.isNext(position)) this.gaps.push({ after: this.offset, before: position });
     if (parts !== null) this.parts = parts;
-    else if (sequence !== this.offset.sequence) this.parts = part === 0 ? 0 : null;
+    else if (sequence !== this.offset.sequence) this.parts = null;
     this.offset = position;
     this.createdMs = createdMs;
     return true;
@@ -74,7 +76,7 @@ export class TenantInbox {
   /** Consumes a whole range without its events. */
   pass({ after, through, createdMs }: SequenceRange): void {
     if (after >= through || through < this.offset.sequence) return;
-    // Events before the range were not consumed: whole ones, or the rest of a posting.
+    // Events before the range were not consumed: whole ones, or the rest of a row's.
     const isNext = after < this.offset.sequence || (after === this.offset.sequence && this.isWhole);
     if (!isNext) this.gaps.push({ after: this.offset, before: { sequence: after + 1n, part: 0 } });
     this.offset = { sequence: through, part: lastPart };
@@ -97,7 +99,7 @@ export class TenantInbox {
   // The payloads' primary key skips it when it is a repetition.
   private consumeReissued({ sequence }: LogPosition, createdMs: bigint, parts: number | null): boolean {
     if (this.createdMs === null || createdMs <= this.createdMs) return false;
-    // The posting that now has the offset's sequence may have more parts than the one before.
+    // The row that now has the offset's sequence may have more parts than the one before.
     if (sequence === this.offset.sequence && parts !== null) this.parts = Math.max(parts, this.offset.part);
     this.reissued++;
     return true;

@@ -16,8 +16,8 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
   for (const { name } of off.rows) findings.add(`row-level security of ${name} is not enabled and forced`);
   const { rows } = await client.query<{ table: string; policy: string; state: 'missing' | 'unknown' | 'changed' }>(
     `with wanted as (
-        select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay']) as polname
-        where polname <> 'relay' or relname = any($2)),
+        select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay', 'due']) as polname
+        where case polname when 'relay' then relname = any($2) when 'due' then relname = 'holds' else true end),
       policies as (
         select c.relname, p.polname, polroles, polpermissive,
           (polcmd, polpermissive, polroles, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))::text as definition

@@ -1,7 +1,7 @@
 // Dead letters: events that the sink rejected. The published offset has passed them; an operator has them published again.
 import type pg from 'pg';
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { withBalanceEvents } from '../../platform/balance-events.ts';
+import { withDerivedEvents } from '../../platform/derived-events.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
 import type { Pool } from '../../platform/postgres.ts';
@@ -60,8 +60,8 @@ async function readEvent(pool: Pool, { tenant_id, sequence, part }: Key): Promis
     throw isPermanent(error) ? new EventRejected(`it can't be read: ${errorMessage(error)}`, { cause: error }) : error;
   });
   const event = events.find((each) => each.sequence === sequence);
-  const published = event && withBalanceEvents(event)[part];
-  if (!published) throw new EventRejected('the posting has no such event');
+  const published = event && withDerivedEvents(event)[part];
+  if (!published) throw new EventRejected('no such event is derived from it');
   return published;
 }
 

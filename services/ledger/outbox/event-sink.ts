@@ -4,8 +4,8 @@ import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 /** Where events go. */
 export interface EventSink {
   name: 'kafka' | 'notifier';
-  /** Whether the sink derives `balance.updated` events from their posting, so that they are not sent. */
-  derivesBalances?: boolean;
+  /** Whether the sink derives `balance.updated` and `hold.captured` from their row of the log, so that they are not sent. */
+  derivesEvents?: boolean;
   /**
    * Publishes events in this order and returns when they are durable. Throws {@link EventRejected}, {@link EventsDeferred}, or anything else where
    * the sink is unavailable; some events may have arrived then. A second call publishes again under the same ids.

@@ -9,7 +9,7 @@ import { until } from '../../../test/notifier.ts';
 import { metricOf, openRelayDatabase, post as postTo, type RelayDatabase } from '../../../test/relay.ts';
 import { bareEnvironment } from '../../../test/run.ts';
 import { toId, toUuid } from '../../platform/ids.ts';
-import { withBalanceEvents } from '../../platform/balance-events.ts';
+import { withDerivedEvents } from '../../platform/derived-events.ts';
 import { grpcPublisher } from './grpc-publisher.ts';
 import { changeDeadLetters } from './dead-letters.ts';
 import type { Relay } from './relay.ts';
@@ -41,7 +41,7 @@ beforeEach(async () => {
         ingest: ({ events }) => {
           if (failing !== null && events.some(isFatal)) throw new ConnectError('over a poisoned event', failing);
           sent.push(...events);
-          taken.push(...events.flatMap(withBalanceEvents));
+          taken.push(...events.flatMap(withDerivedEvents));
           return { updatesDerived: true };
         },
         // Every tenant has a webhook.

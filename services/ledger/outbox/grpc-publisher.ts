@@ -23,7 +23,7 @@ export function grpcPublisher(addresses: string[], token: string, maxMessageByte
   const health = createClient(Health, caller);
   return {
     name: 'notifier',
-    derivesBalances: true,
+    derivesEvents: true,
     publish: async (events) => {
       try {
         await notifier.ingest({ events, deriveUpdates: true }, { timeoutMs });

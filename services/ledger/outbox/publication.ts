@@ -1,6 +1,6 @@
 // Publishes the events of a batch; finds the events that the sink rejects, and the tenants that it defers.
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { balanceEventsOf } from '../../platform/balance-events.ts';
+import { derivedEventsOf } from '../../platform/derived-events.ts';
 import { splitInHalf } from '../../platform/postgres-errors.ts';
 import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
 
@@ -23,7 +23,7 @@ export interface RejectedEvent {
  * Publishes events in their order. Those of one tenant are published without the rejected ones. Throws EventRejected where events of several tenants
  * were rejected, EventsDeferred where it is not known whose events were not taken, and what else the sink throws.
  */
-export async function publishEvents({ publish, derivesBalances }: EventSink, events: Event[]): Promise<Publication> {
+export async function publishEvents({ publish, derivesEvents }: EventSink, events: Event[]): Promise<Publication> {
   const rejected: RejectedEvent[] = [];
   const isOneTenant = events.every(({ tenantId }) => tenantId === events[0]?.tenantId);
   /** Returns how many events the sink took. */
@@ -36,8 +36,8 @@ export async function publishEvents({ publish, derivesBalances }: EventSink, eve
     } catch (error) {
       if (!(error instanceof EventRejected && isOneTenant)) throw error;
       if (part.length === 1) rejected.push({ event, reason: error.message });
-      // The sink can't derive balance events from a posting that it rejected.
-      const rest = part.length > 1 ? splitInHalf(part) : derivesBalances ? balanceEventsOf(event).map((each) => [each]) : [];
+      // The sink can't derive events from one that it rejected.
+      const rest = part.length > 1 ? splitInHalf(part) : derivesEvents ? derivedEventsOf(event).map((each) => [each]) : [];
       let published = 0;
       for (const smaller of rest) published += await publishPart(smaller);
       return published;

@@ -12,7 +12,7 @@ beforeEach(async () => {
 afterEach(() => database.end());
 
 const claimed = (tenant: string, claimId: string, bytes = 1e6): Promise<Claimed[]> =>
-  claim(database.relayed, [tenant], claimId, { events: 10, bytes, derivesBalances: true });
+  claim(database.relayed, [tenant], claimId, { events: 10, bytes, derivesEvents: true });
 const publishedTo = (tenant: string, claimId: string, sequence: bigint) => settle(database.relayed, claimId, [{ tenant, sequence }], []);
 const expireIn = (time: string) =>
   database.owner.query(`update relay_marks set claimed_until = clock_timestamp() + interval '${time}' where claim_id is not null`);
@@ -60,8 +60,8 @@ test('claimed events are those of the log, with the changed balances of each pos
   const { writer } = database.openReplica(null);
   for (let turn = 0; turn < 2; turn++) await post(writer, tenant);
   const expected = await database.eventsOf(tenant);
-  const events = async (derivesBalances: boolean) =>
-    (await claim(database.relayed, [tenant], tenant, { events: 10, bytes: 1e6, derivesBalances })).flatMap((each) => each.events);
+  const events = async (derivesEvents: boolean) =>
+    (await claim(database.relayed, [tenant], tenant, { events: 10, bytes: 1e6, derivesEvents })).flatMap((each) => each.events);
   expect(await events(false)).toEqual(expected);
   expect(await events(true)).toEqual(expected.filter(({ part }) => part === 0));
   const balances = expected.flatMap(({ data }) => (data.case === 'balanceUpdated' ? [data.value.balance] : []));

@@ -1,6 +1,6 @@
 // The relay's SQL on cursors (`relay_marks`): claim them and read events, advance published offsets, find unpublished events, measure the lag.
 import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { withBalanceEvents } from '../../platform/balance-events.ts';
+import { withDerivedEvents } from '../../platform/derived-events.ts';
 import { toUuid } from '../../platform/ids.ts';
 import { inTransaction, epochMs, type Pool } from '../../platform/postgres.ts';
 import { bisect } from '../../platform/postgres-errors.ts';
@@ -27,8 +27,8 @@ export interface ClaimOptions {
   events: number;
   /** Payload. */
   bytes: number;
-  /** Leaves out `balance.updated` events. */
-  derivesBalances: boolean;
+  /** Leaves out derived events. */
+  derivesEvents: boolean;
 }
 
 /** How long a claim lasts unless it is renewed, seconds. Events that a killed replica claimed wait that long. */
@@ -81,7 +81,7 @@ function claimedOf(tenant: string, rows: ClaimedRow[], options: ClaimOptions): C
   for (const row of unpublished) {
     try {
       const event = eventOf(tenant, row, previousHash);
-      claimed.events.push(...(options.derivesBalances ? [event] : withBalanceEvents(event)));
+      claimed.events.push(...(options.derivesEvents ? [event] : withDerivedEvents(event)));
     } catch (error) {
       return { ...claimed, unreadable: error };
     }

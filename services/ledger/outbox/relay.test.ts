@@ -226,7 +226,7 @@ test('a sink stays `away` while another replica has claimed all events, until a 
   await post(writer, tenant);
   await until(() => Promise.resolve(is('away')));
   await until(
-    async () => (await claim(database.relayed, [tenant], randomUUID(), { events: 10, bytes: 1e6, derivesBalances: false })).length > 0,
+    async () => (await claim(database.relayed, [tenant], randomUUID(), { events: 10, bytes: 1e6, derivesEvents: false })).length > 0,
   );
   const before = probes;
   await until(() => Promise.resolve(probes > before + 1 || is('ok')));

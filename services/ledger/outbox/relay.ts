@@ -176,7 +176,7 @@ export class Relay {
     const isSubscribed = (tenant: string) => !sink.skip || this.subscriptions.isSubscribed(tenant);
     const { subscribed = [], unsubscribed = [] } = Object.groupBy(tenants, (each) => (isSubscribed(each) ? 'subscribed' : 'unsubscribed'));
     const share = (max: number) => Math.ceil(max / subscribed.length);
-    const options = { events: share(maxEvents), bytes: share(maxBytes), derivesBalances: sink.derivesBalances === true };
+    const options = { events: share(maxEvents), bytes: share(maxBytes), derivesEvents: sink.derivesEvents === true };
     const claims = subscribed.length > 0 ? await cursors.claim(pool, subscribed, this.claimId, options) : [];
     // All reads come before the first event is published: a read that fails repeats the whole batch.
     const ranges = unsubscribed.length > 0 ? await cursors.claimRanges(pool, unsubscribed, this.claimId) : [];

@@ -6,7 +6,7 @@ import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { LedgerService } from '../../../proto/gen/ledger/v1/ledger_pb.js';
 import { openOperator } from '../../../services/ledger/audit/operator.ts';
 import { rebuild } from '../../../services/ledger/audit/rebuild.ts';
-import { withBalanceEvents } from '../../../services/platform/balance-events.ts';
+import { withDerivedEvents } from '../../../services/platform/derived-events.ts';
 import { verify } from '../../../services/ledger/audit/verify.ts';
 import { openCaller } from '../../../services/platform/caller.ts';
 import type { Cluster } from '../../cluster.ts';
@@ -109,7 +109,7 @@ async function eventsOf(cluster: Cluster, clients: Clients): Promise<Event[]> {
       let after = 0n;
       for (let more = true; more;) {
         const page = await ledger.listEvents({ tenantId: tenant.id, afterSequence: after, limit: 100 });
-        all.push(...page.events.flatMap(withBalanceEvents));
+        all.push(...page.events.flatMap(withDerivedEvents));
         after = page.events.at(-1)?.sequence ?? after;
         more = page.hasMore;
       }

@@ -23,7 +23,7 @@ export declare type IngestRequest = Message<"notifier.v1.IngestRequest"> & {
   events: Event[];
 
   /**
-   * True: the caller does not send `balance.updated` events; the notifier derives them from each `transaction.posted`.
+   * True: the caller does not send derived events (`balance.updated`, `hold.captured`); the notifier derives them from their row.
    *
    * @generated from field: bool derive_updates = 2;
    */
@@ -992,7 +992,8 @@ export declare const NotifierService: GenService<{
   /**
    * Ingest consumes events of the log, in each tenant's order. Events that were consumed before are skipped, so a call may be repeated. It
    * answers after the deliveries are durably stored. An event that cannot be turned into a delivery is stored as a dead letter, without an
-   * error. The `balance.updated` events of a posting follow it, or are derived here (`derive_updates`) with the same ids and positions.
+   * error. Derived events (`balance.updated`, `hold.captured`) follow their row, or are derived here (`derive_updates`) with the same ids
+   * and positions.
    *
    * @generated from rpc notifier.v1.NotifierService.Ingest
    */
