@@ -2,7 +2,8 @@
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
-import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
+import { Refusal, nothing, opposite, type Balance, type Books, type Side } from './accounting.ts';
+import { post } from './posting-rules.ts';
 import { accountRules } from './account-rules.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
 import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from './chart.ts';
