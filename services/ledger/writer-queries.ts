@@ -1,7 +1,6 @@
 // Queries of the writer, before it decides.
 //
 // Each row is found by its whole key: `lateral (… offset 0)` keeps the planner from reordering the join, as it does for young tables.
-import type { TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
@@ -10,8 +9,9 @@ import { setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import { accountRules, rulesOfRow } from './account-rules.ts';
 import type { CachedAccount, AccountState } from './account-cache.ts';
-import { decodePosted, type ValidatedPosting } from './mapping.ts';
-import { transactionsBySequence } from './reads.ts';
+import type { ValidatedPosting } from './mapping.ts';
+import { newestPart, transactionsBySequence } from './reads.ts';
+import type { OriginalRow } from './reversals.ts';
 
 /** What an idempotency key was used for, in the database or in a batch. */
 export interface UsedKey {
@@ -26,23 +26,6 @@ export interface UsedKey {
 interface KnownKeyRow extends UsedKey {
   tenant_id: string;
   idempotency_key: string;
-}
-
-/** A transaction that is to be reversed. */
-export interface Original {
-  tenant_id: string;
-  id: string;
-  /** Null where it can't be reversed: it is already, or is a reversal itself. */
-  payload: Buffer | null;
-  reversed_by: string | null;
-  /** The decoded payload, once it is used. */
-  event?: TransactionPosted;
-}
-
-/** The event of a transaction that can be reversed; decoded once. */
-export function eventOfOriginal(original: Original): TransactionPosted | undefined {
-  if (original.payload) original.event ??= decodePosted(original.payload);
-  return original.event;
 }
 
 /** Begins a transaction that sees the tenants' rows. */
@@ -89,15 +72,17 @@ export async function keysOfIds(client: Client, postings: ValidatedPosting[]): P
 }
 
 /** The transactions that the postings reverse. */
-export async function originalsOf(client: Client, reversals: ValidatedPosting[]): Promise<Original[]> {
+export async function originalsOf(client: Client, reversals: ValidatedPosting[]): Promise<OriginalRow[]> {
   if (reversals.length === 0) return [];
-  const { rows } = await client.query<Original>({
+  const { rows } = await client.query<OriginalRow>({
     name: 'originals',
-    text: `select t.tenant_id, t.id, case when r.id is null and t.reverses is null then l.payload end as payload, r.id as reversed_by
+    text: `select t.tenant_id, t.id, l.payload, r.id as reversed_by,
+        part.number as part, part.payload as part_payload
       from (select distinct tenant, id from unnest($1::uuid[], $2::uuid[]) as each (tenant, id)) as wanted,
         lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,
         lateral (select * from log where tenant_id = t.tenant_id and sequence = t.sequence offset 0) l
-        left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true`,
+        left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true
+        left join lateral (${newestPart}) part on true`,
     values: [uuidArray(reversals.map((posting) => posting.tenant)), uuidArray(reversals.map((posting) => posting.target?.uuid ?? null))],
   });
   return rows;
