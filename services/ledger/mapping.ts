@@ -8,7 +8,7 @@ import {
   type PostedEntry,
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
-import type { Posting, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
@@ -32,7 +32,7 @@ export interface ValidatedPosting extends RequestContent {
   /** TypeID and UUID of the tenant. */
   tenantId: string;
   tenant: string;
-  /** TypeID and UUID of the transaction. */
+  /** TypeID and UUID of the transaction or hold that it makes; a void makes neither and has its hold's. */
   transactionId: string;
   transaction: string;
   idempotencyKey: string;
@@ -57,6 +57,10 @@ export interface ValidatedPosting extends RequestContent {
   /** What only holds, captures and reversals may have; null: nothing. */
   options: CommandOptions | null;
 }
+
+/** What a call has for all its commands. */
+export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
+  Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
 
 /** What of its target a command takes, or how long a hold lasts. */
 export interface CommandOptions {
@@ -191,7 +195,8 @@ export function auditContextOf(request: {
   };
 }
 
-function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
+/** Checks an entry; `path` stands before the names of its fields. Throws {@link Refusal} naming the field. */
+export function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
   checkedCode(`${path}account_code`, entry.accountCode);
   const amount = checkedAmount(`${path}amount`, entry.amount);
   if (entry.side === '') throw invalid(`${path}side`, 'required', '', `${path}side is required`);
