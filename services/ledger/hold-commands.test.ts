@@ -79,6 +79,7 @@ test.each<[string, () => unknown, string, string, string]>([
     () => validateVoid(create(VoidSchema, { holdId, description: 'd'.repeat(1001) }), call),
     'description',
     'max',
+    'd'.repeat(1000),
   ],
 ])('%s is refused, and the field is named', (_, refused, field, tag, value) => {
   expect(blame(refused)).toEqual([field, tag, value]);

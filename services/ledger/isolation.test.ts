@@ -209,7 +209,17 @@ test('the service may delete nothing but dead letters, limits and what they have
     [tables, decodeURIComponent(new URL(ledger.database.serviceUrl).username)],
   );
   const names = (what: 'update' | 'delete') => rows.filter((each) => each[what]).map(({ name }) => name);
-  const updated = ['accounts', 'balances', 'definitions', 'heads', 'hold_entries', 'holds', 'relay_dead_letters', 'relay_marks', 'velocity'];
+  const updated = [
+    'accounts',
+    'balances',
+    'definitions',
+    'heads',
+    'hold_entries',
+    'holds',
+    'relay_dead_letters',
+    'relay_marks',
+    'velocity',
+  ];
   expect(names('update').sort()).toEqual(updated);
   expect(names('delete')).toEqual(['definitions', 'velocity', 'relay_dead_letters']);
 });
