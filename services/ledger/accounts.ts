@@ -14,6 +14,7 @@ import { ancestorsOf, checkParent, levelsBelow, parentsFirst } from './parents.t
 import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
 import { writeLocked } from './write.ts';
+import { noExtras } from './write-extras.ts';
 
 /**
  * Creates all accounts of a template. Returns them in the template's order; a second call returns them as they are now with `created`
@@ -236,7 +237,7 @@ async function lock(client: Client, tenant: string): Promise<{ head: Head; nowMs
 export function writeEvents(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
   const tenants = [head.tenant];
   const relayCursors = { tenants, activeUntilMs: activeUntil(nowMs) };
-  const rows = { tenants, relayCursors, log: events, posted: [], balances: [] };
+  const rows = { tenants, relayCursors, log: events, posted: [], balances: [], extras: noExtras };
   const newAccounts = created.map((account) => ({ tenant: head.tenant, account }));
   return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows, newAccounts)));
 }
