@@ -29,6 +29,13 @@ export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Sides of an entry. */
 export const sides = ['debit', 'credit'] as const;
 
+/** What a velocity limit counts. */
+export const limitSubjects = ['account', 'each', 'sum'] as const;
+/** Statuses of velocity limits. */
+export const limitStatuses = ['active', 'paused'] as const;
+/** Windows of a calendar. */
+export const calendars = ['day', 'week', 'month', 'year'] as const;
+
 // Local part of RFC 5322 atoms and international letters, a domain with at least one dot.
 const atom = '[^\\s\\u0000-\\u001f@<>()\\[\\],;:\\\\".]+';
 const label = '[A-Za-z0-9\\u00a1-\\u{10ffff}](?:[A-Za-z0-9\\u00a1-\\u{10ffff}-]{0,61}[A-Za-z0-9\\u00a1-\\u{10ffff}])?';

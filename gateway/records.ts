@@ -2,7 +2,18 @@
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
 import { roundings } from './payment-fields.ts';
-import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, onExisting, sides, webhookEvents } from './fields.ts';
+import {
+  accountStatuses,
+  accountTypes,
+  businessTypes,
+  calendars,
+  deliveryStatuses,
+  limitStatuses,
+  limitSubjects,
+  onExisting,
+  sides,
+  webhookEvents,
+} from './fields.ts';
 import { errorCodes } from './errors.ts';
 
 type Schema = Record<string, unknown>;
@@ -94,10 +105,13 @@ export const words: Record<string, readonly string[]> = {
   OnExisting: onExisting,
   AccountType: accountTypes,
   BusinessType: businessTypes,
+  Calendar: calendars,
   Currency: currencies,
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
   HoldStatus: holdStatuses,
+  LimitStatus: limitStatuses,
+  LimitSubject: limitSubjects,
   Rounding: roundings,
   Scope: scopes,
   Side: sides,
@@ -242,6 +256,35 @@ export const schemas: Record<string, Schema> = {
     debits: money,
     credits: money,
     balance: { ...money, description: 'Signed, in the node’s normal direction.' },
+  }),
+  VelocityLimit: record({
+    limit_id: id('limit'),
+    account_code: string,
+    applies: { ...word(limitSubjects), description: 'Of a group: `each` account below it by itself, or the `sum` of all together.' },
+    currency: word(currencies),
+    side: word(sides),
+    max_amount: { ...maybe(money), description: 'Inclusive; null: none.' },
+    max_count: { ...maybe(integer), description: 'Inclusive; null: none.' },
+    window: {
+      type: 'object',
+      description: 'Either `rolling_seconds`, or `calendar` and `time_zone`.',
+      properties: { rolling_seconds: integer, calendar: word(calendars), time_zone: string },
+    },
+    name: maybe(string),
+    status: { ...word(limitStatuses), description: 'A paused limit goes on counting, but refuses nothing.' },
+    version: long,
+    created_at: time,
+    updated_at: time,
+  }),
+  LimitUsage: record({
+    limit_id: id('limit'),
+    account_code: { ...string, description: 'Whose use it is: an account or a group.' },
+    amount: { ...money, description: 'What the window has used.' },
+    count: integer,
+    remaining_amount: { ...maybe(money), description: 'Never below zero; null: the limit has no `max_amount`.' },
+    remaining_count: { ...maybe(integer), description: 'Never below zero; null: the limit has no `max_count`.' },
+    window_start: { ...time, description: 'Of a rolling window: of its oldest step, which counts whole.' },
+    window_end: { ...time, description: 'Exclusive. Of a rolling window: of the present step.' },
   }),
   Transaction: record(transaction),
   TriedTransaction: {

@@ -1,7 +1,8 @@
 // Requests to post and to reverse, read as the ledger reads them, for the tests of its wire.
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { PostingSchema, ReverseTransactionRequestSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
-import { validatePosting, validateReversal, type ValidatedPosting } from '../services/ledger/mapping.ts';
+import { validateReversal } from '../services/ledger/commands.ts';
+import { validatePosting, type ValidatedPosting } from '../services/ledger/mapping.ts';
 import { newId } from '../services/platform/ids.ts';
 
 /** Whose requests they are. */

@@ -1,14 +1,14 @@
 // One batch of the writer: what it reads, what the rules decide item by item, and what it writes in one SQL transaction.
-import type { PostingResult, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import type { TenantState } from './account-cache.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { Changes } from './changes.ts';
-import { idReused, keyReused } from './fingerprint.ts';
+import { idReused } from './fingerprint.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
-import { isAbandoned, neverSent, type Item, type Outcome } from './queue.ts';
+import { asDryRun, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
+import { commandsOf, isAbandoned, isUndoable, neverSent, type Done, type Item, type ItemOutcome } from './queue.ts';
 import { suspenseCode } from './templates.ts';
 import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
@@ -33,7 +33,7 @@ export class Batch {
   readonly items: Item[];
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
-  readonly settled: { item: Item; outcome: Outcome }[] = [];
+  readonly settled: { item: Item; outcome: ItemOutcome }[] = [];
   /** Used keys, by tenant and key. */
   readonly keys = new Map<string, queries.UsedKey>();
   /** Tenants (UUIDs) whose logs were written to. */
@@ -47,6 +47,8 @@ export class Batch {
   private readonly openedTenants = new Map<string, OpenedTenant>();
   private readonly pendingKeys: readonly ReadonlyMap<string, queries.UsedKey>[];
   private readonly originals = new Map<string, queries.Original>();
+  /** By tenant and transaction id: keys under which ids of undoable items were posted. The database would reject the whole item. */
+  private keysOfIds = new Map<string, string>();
   /** By tenant and code: accounts whose balances differ from their entries, and in what. Nothing is posted to them. */
   private readonly inconsistentAccounts = new Map<string, string>();
   private readonly changes = new Changes();
@@ -56,7 +58,7 @@ export class Batch {
   /** `pendingKeys`: keys of batches whose commits may not be visible yet to what this one reads. */
   constructor(items: Item[], cursors: ActiveCursors, pendingKeys: readonly ReadonlyMap<string, queries.UsedKey>[] = []) {
     this.items = items;
-    this.tenants = [...new Set(items.map(({ posting }) => posting.tenant))].sort();
+    this.tenants = [...new Set(items.map(({ tenant }) => tenant))].sort();
     this.cursors = cursors;
     this.pendingKeys = pendingKeys;
   }
@@ -86,10 +88,11 @@ export class Batch {
 
   /** Whether the rules can decide on cached state. Used keys are then left to the unique index. */
   get canSkipReads(): boolean {
-    return this.items.every(({ posting, uncertain }) => {
-      if (posting.target || posting.dryRun || posting.retry || uncertain) return false;
-      const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
-      return accounts !== undefined && this.codesOf(posting).every((code) => accounts.has(code));
+    return this.items.every(({ tenant, commands, dryRun, uncertain }) => {
+      const [first] = commands;
+      if (first.target || first.retry || uncertain || commands.length > 1 || dryRun) return false;
+      const accounts = this.openedTenants.get(tenant)?.state.accounts;
+      return accounts !== undefined && this.codesOf(first).every((code) => accounts.has(code));
     });
   }
 
@@ -103,16 +106,20 @@ export class Batch {
    * statement that waited for a lock still sees what it saw before. Send it together with `begin`, then call `readMissing`.
    */
   async read(client: Client): Promise<void> {
-    const postings = this.items.map(({ posting }) => posting);
-    const reversals = postings.filter(({ kind }) => kind === 'reversal');
-    const [time, keys, originals] = await allSettledOrThrow([
+    const commands = commandsOf(this.items);
+    const [time, keys, originals, keysOfIds] = await allSettledOrThrow([
       client.query<{ now_ms: number }>(readClock),
-      queries.usedKeys(client, postings),
-      queries.originalsOf(client, reversals),
+      queries.usedKeys(client, commands),
+      queries.originalsOf(
+        client,
+        commands.filter(({ kind }) => kind === 'reversal'),
+      ),
+      queries.keysOfIds(client, commandsOf(this.items.filter(isUndoable))),
     ]);
     this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
     for (const row of keys) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
     for (const row of originals) this.originals.set(`${row.tenant_id} ${row.id}`, row);
+    this.keysOfIds = keysOfIds;
   }
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
@@ -122,7 +129,7 @@ export class Batch {
 
   private async readAccounts(client: Client): Promise<void> {
     const wanted = new Map<string, [tenant: string, code: string]>();
-    for (const { posting } of this.items) {
+    for (const posting of commandsOf(this.items)) {
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       if (!accounts) continue;
       for (const code of this.codesOf(posting)) {
@@ -139,8 +146,9 @@ export class Batch {
 
   private codesOf(posting: ValidatedPosting): string[] {
     const original = posting.target && this.originals.get(`${posting.tenant} ${posting.target.uuid}`);
-    if (original) return queries.eventOfOriginal(original)?.entries.map((entry) => entry.accountCode) ?? [];
-    const codes = posting.entries.map((entry) => entry.code);
+    const codes = original
+      ? (queries.eventOfOriginal(original)?.entries.map((entry) => entry.accountCode) ?? [])
+      : posting.entries.map((entry) => entry.code);
     if (posting.require) codes.push(...posting.require.map(({ code }) => code));
     return posting.kind === 'single' ? [...codes, suspenseCode(posting.entries[0]?.currency ?? '')] : codes;
   }
@@ -148,34 +156,56 @@ export class Batch {
   /** Applies the rules, item by item. */
   decide(): void {
     for (const item of this.items) {
-      if (this.openedTenants.has(item.posting.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
+      if (this.openedTenants.has(item.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
     }
   }
 
-  private outcomeOf(item: Item): Outcome {
-    const { posting } = item;
-    const key = keyOf(posting);
-    const used = this.keys.get(key) ?? this.usedByPending(key);
+  /** Decides all commands of an item. What is undone here was seen by no one, because nothing is awaited in between. */
+  private outcomeOf(item: Item): ItemOutcome {
+    const { state } = this.openedTenants.get(item.tenant) as OpenedTenant;
+    const mark = isUndoable(item) ? this.changes.mark(state.head) : null;
+    const before = state.head.sequence;
+    const done: Done[] = [];
     try {
-      // An unknown original takes precedence over a used key; a transaction that was reversed exists.
-      const original = posting.kind === 'reversal' ? this.originalOf(posting) : null;
-      if (used) return replayOf(item, used);
-      // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
-      if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
-      const { state } = this.openedTenants.get(posting.tenant) as OpenedTenant;
-      // The clock may be an estimate behind that of another replica, whose events this one follows.
-      if (posting.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= posting.validUntilMs)
-        throw tooLate(posting.validUntilMs);
-      this.checkConsistency(posting);
-      const transaction = this.changes.post(state, posting, original, this.nowMs);
-      if (!posting.dryRun)
-        this.keys.set(key, { id: posting.transaction, fingerprint: posting.fingerprint, sequence: transaction.sequence, transaction });
-      return resultOf(transaction, false);
+      let entries = 0;
+      for (const command of item.commands) {
+        const each = this.doneBy(command, item, state);
+        if (mark) entries = entriesMustFit(entries, each);
+        done.push(each);
+      }
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      if (!neverSent(item) && error.reason !== 'unavailable') this.refusedAfterSend.add(posting.tenant);
-      return { refusal: error };
+      if (mark) this.changes.undo(mark);
+      if (!neverSent(item) && error.reason !== 'unavailable') this.refusedAfterSend.add(item.tenant);
+      return mark ? { refusal: error, at: done.length } : { refusal: error };
     }
+    if (!mark) return done;
+    if (!item.dryRun) {
+      this.changes.keep();
+      return done;
+    }
+    this.changes.undo(mark);
+    return done.map((each) => asDryRun(each, before));
+  }
+
+  private doneBy(command: ValidatedPosting, item: Item, state: TenantState): Done {
+    const key = keyOf(command);
+    const used = this.keys.get(key) ?? this.usedByPending(key);
+    // An unknown original takes precedence over a used key; a transaction that was reversed exists.
+    const original = command.kind === 'reversal' ? this.originalOf(command) : null;
+    if (used) return replayOf(item, command, used);
+    // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
+    if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
+    // The clock may be an estimate behind that of another replica, whose events this one follows.
+    if (command.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= command.validUntilMs)
+      throw tooLate(command.validUntilMs);
+    if (this.keysOfIds.size > 0 && this.keysOfIds.has(idOf(command))) throw idReused(command);
+    this.checkConsistency(command);
+    const transaction = this.changes.post(state, command, original, this.nowMs);
+    if (isUndoable(item)) this.changes.set(this.keysOfIds, idOf(command), command.idempotencyKey);
+    const { transaction: id, fingerprint } = command;
+    this.changes.set(this.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
+    return resultOf(transaction, false);
   }
 
   /** A pending key's transaction may not have been read; then the posting meets the unique index and takes the locking path. */
@@ -240,13 +270,14 @@ export class Batch {
   private rows(moved: OpenedTenant[]): BatchRows {
     this.writtenTenants = moved.map(({ from }) => from.tenant);
     this.activatedCursors = this.writtenTenants.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
-    const { log, posted, balances } = this.changes;
+    const { log, posted, balances, extras } = this.changes;
     return {
       tenants: this.tenants,
       relayCursors: { tenants: this.activatedCursors, activeUntilMs: activeUntil(this.nowMs) },
       log,
       posted,
       balances,
+      extras,
     };
   }
 
@@ -260,16 +291,18 @@ export class Batch {
    * that it was never posted. Send it after `write`, so that it sees what the batch has posted.
    */
   async readIdsOfRefused(client: Client): Promise<void> {
-    const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome && !reasonsBeforeIds.includes(outcome.refusal.reason));
-    if (refused.length === 0) return;
+    const refused = this.settled.flatMap((settled) => {
+      const { item, outcome } = settled;
+      if (!('refusal' in outcome) || reasonsBeforeIds.includes(outcome.refusal.reason)) return [];
+      return [{ settled, outcome, command: item.commands[outcome.at ?? 0] as ValidatedPosting }];
+    });
     const keys = await queries.keysOfIds(
       client,
-      refused.map(({ item }) => item.posting),
+      refused.map(({ command }) => command),
     );
-    for (const settled of refused) {
-      const { posting } = settled.item;
-      const key = keys.get(`${posting.tenant} ${posting.transaction}`);
-      if (key !== undefined && key !== posting.idempotencyKey) settled.outcome = { refusal: idReused(posting) };
+    for (const { settled, outcome, command } of refused) {
+      const key = keys.get(idOf(command));
+      if (key !== undefined && key !== command.idempotencyKey) settled.outcome = { ...outcome, refusal: idReused(command) };
     }
   }
 
@@ -277,17 +310,14 @@ export class Batch {
   async recheckRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
     const startOf = (tenant: string) => this.openedTenants.get(tenant)?.from.sequence ?? 0n;
-    const rows = await queries.usedKeys(
-      client,
-      refused.map(({ item }) => item.posting),
-    );
+    const rows = await queries.usedKeys(client, commandsOf(refused.map(({ item }) => item)));
     const before = rows.filter((row) => row.sequence <= startOf(row.tenant_id));
     const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
     await queries.readReplays(client, used);
     // Only after the reads, because a batch that starts meanwhile relies on `keys`.
     for (const [key, row] of used) this.keys.set(key, row);
     for (const settled of refused) {
-      if (used.has(keyOf(settled.item.posting))) settled.outcome = this.outcomeOf(settled.item);
+      if (settled.item.commands.every((command) => used.has(keyOf(command)))) settled.outcome = this.outcomeOf(settled.item);
     }
     await this.readIdsOfRefused(client);
   }
@@ -297,25 +327,10 @@ function hasMoved({ state, from }: OpenedTenant): boolean {
   return state.head.sequence !== from.sequence;
 }
 
+function idOf({ tenant, transaction }: ValidatedPosting): string {
+  return `${tenant} ${transaction}`;
+}
+
 function keyOf({ tenant, idempotencyKey }: ValidatedPosting): string {
   return `${tenant} ${idempotencyKey}`;
-}
-
-function replayOf(item: Item, used: queries.UsedKey): Outcome {
-  const { posting, uncertain } = item;
-  const { transaction } = used;
-  if (!transaction) throw new Error(`transaction ${used.id} has no event`);
-  if (!used.fingerprint.equals(posting.fingerprint)) throw keyReused(posting, transaction);
-  const own = used.id === posting.transaction && (posting.retry || uncertain);
-  // If the caller no longer waits, it may have sent the posting to another replica, which posted it.
-  return { ...resultOf(transaction, !own), found: own && (posting.retry || isAbandoned(item)) };
-}
-
-function resultOf(transaction: Transaction, replayed: boolean): { result: PostingResult } {
-  return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: 'transaction', value: transaction }, replayed } };
-}
-
-function tooLate(validUntilMs: number): Refusal {
-  const value = new Date(validUntilMs).toISOString();
-  return new Refusal('too_late', `the posting was valid until ${value}`, { field: 'valid_until', tag: 'too_late', value });
 }

@@ -7,7 +7,7 @@ import { updateAccount, type AccountUpdate } from './accounts.ts';
 import { openOperator } from './audit/operator.ts';
 import { rebuild } from './audit/rebuild.ts';
 import { verify } from './audit/verify.ts';
-import { validateReversal } from './mapping.ts';
+import { validateReversal } from './commands.ts';
 
 let writers: Writers;
 beforeAll(async () => {

@@ -1,8 +1,9 @@
 // What a batch changes: the events, accounts, entries and balances of its postings.
-import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
-import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
+import { Refusal, nothing, opposite, type Balance, type Books, type Side } from './accounting.ts';
+import { post } from './posting-rules.ts';
 import { accountRules } from './account-rules.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
 import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from './chart.ts';
@@ -12,17 +13,75 @@ import { eventOfOriginal, type Original } from './writer-queries.ts';
 import { isFxPosition, suspenseCode } from './templates.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
 import type { BalanceWrite, PostedWrite } from './write.ts';
+import type { Extras, HoldWrite, PartWrite, VelocityWrite } from './write-extras.ts';
 
-/** What the postings of a batch change, in their order. It also changes the tenant states they are posted to. */
+/** A point to go back to. */
+export interface Mark {
+  head: Head;
+  /** The head as it was. */
+  was: Head;
+  /** Lengths of what the batch has collected. */
+  log: number;
+  newAccounts: number;
+  posted: number;
+  parts: number;
+}
+
+/** What the commands of a batch change, in their order. It also changes the tenant states they are applied to. */
 export class Changes {
   readonly log: LogRow[] = [];
   /** Suspense accounts that are created by their first use. */
   readonly newAccounts: NewAccount[] = [];
   readonly posted: PostedWrite[] = [];
-  /** One per account and currency, in order of first change. */
-  readonly balances: BalanceWrite[] = [];
+  readonly parts: PartWrite[] = [];
+  /** Holds after the batch, by what identifies them; {@link set} replaces them. */
+  readonly holds = new Map<string, HoldWrite>();
+  /** Counts of velocity limits after the batch, as `holds`. */
+  readonly velocity = new Map<string, VelocityWrite>();
   /** By the balance after, with which the next change of the same balance begins. */
   private readonly latest = new Map<Balance, BalanceWrite>();
+  /** Takes back the writes to maps since the mark, newest last; null while no mark is open. */
+  private journal: (() => void)[] | null = null;
+
+  /** One per account and currency. */
+  get balances(): BalanceWrite[] {
+    return [...this.latest.values()];
+  }
+
+  /** What the batch writes besides. */
+  get extras(): Extras {
+    return { parts: this.parts, holds: [...this.holds.values()], velocity: [...this.velocity.values()] };
+  }
+
+  /** Begins to record changes, until {@link undo} or {@link keep}. What a batch changes it changes by {@link set}, or behind these lengths. */
+  mark(head: Head): Mark {
+    this.journal = [];
+    const { log, newAccounts, posted, parts } = this;
+    const lengths = { log: log.length, newAccounts: newAccounts.length, posted: posted.length, parts: parts.length };
+    return { head, was: { ...head }, ...lengths };
+  }
+
+  /** Goes back to the mark. Nothing may be awaited in between: the next batch would build on what is undone. */
+  undo({ head, was, ...lengths }: Mark): void {
+    for (const takeBack of this.journal?.reverse() ?? []) takeBack();
+    this.journal = null;
+    for (const list of ['log', 'newAccounts', 'posted', 'parts'] as const) this[list].length = lengths[list];
+    Object.assign(head, was);
+  }
+
+  /** Keeps what was changed since the mark. */
+  keep(): void {
+    this.journal = null;
+  }
+
+  /** Writes to a map; `undefined` deletes. */
+  set<Key, Value>(map: Map<Key, Value>, key: Key, value: Value | undefined): void {
+    if (this.journal) {
+      const old = map.get(key);
+      this.journal.push(() => write(map, key, old));
+    }
+    write(map, key, value);
+  }
 
   /**
    * Applies the rules to a posting at `nowMs` of the database's clock (milliseconds since the Unix epoch), or later if the log is ahead.
@@ -45,12 +104,11 @@ export class Changes {
       balance: (account, currency) => accounts.get(account.code)?.balances.get(currency) ?? nothing,
       suspense: (currency) => systemAccount(suspenseCode(currency)),
     };
-    const result = post(original ? { kind: posting.kind, entries: this.mirrored(posting, original) } : posting, books);
-    if (posting.dryRun) return dryRunOf(posting, postedEventOf(posting, result), end, nowMs);
+    const result = post(original ? { ...posting, entries: this.mirrored(posting, original) } : posting, books);
     for (const { record, state, row } of created) {
       this.log.push(row);
       this.newAccounts.push({ tenant: posting.tenant, account: record });
-      accounts.set(record.accountCode, state);
+      this.set(accounts, record.accountCode, state);
     }
     if (created.length > 0) Object.assign(head, end);
     const event = postedEventOf(posting, result);
@@ -58,17 +116,11 @@ export class Changes {
     const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedPosted(event) }, nowMs);
     for (const { account, currency, before, after } of result.changes) {
       const state = accounts.get(account.code) as AccountState;
-      state.balances.set(currency, after);
-      let changed = this.latest.get(before);
-      if (changed) {
-        this.latest.delete(before);
-        changed.after = after;
-        changed.atMs = row.createdMs;
-      } else {
-        changed = { tenant: posting.tenant, account: state.account, currency, from: before.version, after, atMs: row.createdMs };
-        this.balances.push(changed);
-      }
-      this.latest.set(after, changed);
+      this.set(state.balances, currency, after);
+      const earlier = this.latest.get(before);
+      if (earlier) this.set(this.latest, before, undefined);
+      const from = earlier?.from ?? before.version;
+      this.set(this.latest, after, { tenant: posting.tenant, account: state.account, currency, from, after, atMs: row.createdMs });
     }
     this.posted.push({ posting, row: this.log.length, result, reverses: posting.target?.uuid ?? null });
     this.log.push(row);
@@ -94,11 +146,9 @@ export class Changes {
   }
 }
 
-// A transaction as it would be, without what only a posted one has.
-function dryRunOf(posting: ValidatedPosting, event: TransactionPosted, head: Head, nowMs: number): Transaction {
-  const { createdMs } = nextPosition(head, nowMs);
-  const idempotencyKey = event.idempotencyKey === event.transactionId ? '' : event.idempotencyKey;
-  return transactionOf({ ...event, transactionId: '', idempotencyKey }, { tenantId: posting.tenantId, sequence: 0n, createdMs });
+function write<Key, Value>(map: Map<Key, Value>, key: Key, value: Value | undefined): void {
+  if (value === undefined) map.delete(key);
+  else map.set(key, value);
 }
 
 function accountOf(record: AccountRecord): CachedAccount {

@@ -99,9 +99,8 @@ async function settleUnknownTenants(client: Client, batch: Batch, locked: Set<st
   const existing = new Set(rows.map((row) => row.tenant_id));
   const lockedElsewhere: Item[] = [];
   for (const item of batch.items) {
-    const { posting } = item;
-    if (existing.has(posting.tenant)) lockedElsewhere.push(item);
-    else if (!locked.has(posting.tenant)) batch.settled.push({ item, outcome: { refusal: unknownTenant(posting) } });
+    if (existing.has(item.tenant)) lockedElsewhere.push(item);
+    else if (!locked.has(item.tenant)) batch.settled.push({ item, outcome: { refusal: unknownTenant(item.commands[0]) } });
   }
   return lockedElsewhere;
 }

@@ -8,7 +8,7 @@ import {
   type PostedEntry,
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
-import type { Posting, ReverseTransactionRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
@@ -32,7 +32,7 @@ export interface ValidatedPosting extends RequestContent {
   /** TypeID and UUID of the tenant. */
   tenantId: string;
   tenant: string;
-  /** TypeID and UUID of the transaction. */
+  /** TypeID and UUID of the transaction or hold that it makes; a void makes neither and has its hold's. */
   transactionId: string;
   transaction: string;
   idempotencyKey: string;
@@ -57,6 +57,10 @@ export interface ValidatedPosting extends RequestContent {
   /** What only holds, captures and reversals may have; null: nothing. */
   options: CommandOptions | null;
 }
+
+/** What a call has for all its commands. */
+export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
+  Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
 
 /** What of its target a command takes, or how long a hold lasts. */
 export interface CommandOptions {
@@ -90,9 +94,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
   if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
   const kind = posting.exchange ? 'exchange' : entries.length === 1 ? 'single' : 'double';
   const metadata = checkedMetadata(posting.metadata);
-  const { timeoutMs } = posting;
-  if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
-  const { idempotencyKey, description } = common(posting, transactionId);
+  const { idempotencyKey, description, reference, validUntilMs, overrideReason } = commonFields(posting, transactionId);
   const { actor, requestId, traceparent } = auditContextOf(posting);
   const validated: ValidatedPosting = {
     kind,
@@ -106,16 +108,16 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     actor,
     requestId,
     traceparent,
-    reference: posting.reference === undefined ? null : checkedText('reference', posting.reference, { max: 255 }),
+    reference,
     entries: entries.map((entry, index) => entryOf(entry, kind === 'single' ? '' : `entries[${index}].`)),
     metadata: metadata.text,
     target: null,
-    timeoutMs: timeoutMs === 0 ? 10_000 : timeoutMs,
+    timeoutMs: checkedTimeout(posting.timeoutMs),
     retry: posting.retry,
     bytes: 600 + posting.metadata.length + posting.description.length + entries.length * 120,
-    validUntilMs: posting.validUntilMs === undefined ? null : checkedTime('valid_until', posting.validUntilMs),
+    validUntilMs,
     dryRun: posting.dryRun,
-    overrideReason: optionalReason(posting),
+    overrideReason,
     origin: null,
     terms: null,
     options: null,
@@ -127,9 +129,6 @@ export function validatePosting(posting: Posting): ValidatedPosting {
 
 // What a posting has besides its entries; most have nothing.
 function addTerms(validated: ValidatedPosting, posting: Posting): void {
-  const require = checkedConditions(posting);
-  if (validated.overrideReason !== null) validated.override = true;
-  if (require.length > 0) validated.require = require;
   const { exchange: message } = posting;
   if (message) {
     const { exchange, entries, origin } = checkedExchange(message);
@@ -138,6 +137,14 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
     validated.bytes += 300 + entries.length * 120;
     validated.terms = jsonOf({ exchange });
   }
+  addConditions(validated, posting);
+}
+
+/** Adds what must hold, and with the time and reason that the command has already, to its terms. */
+export function addConditions(validated: ValidatedPosting, message: Pick<Posting, 'entries' | 'require'>): void {
+  const require = checkedConditions(message);
+  if (validated.overrideReason !== null) validated.override = true;
+  if (require.length > 0) validated.require = require;
   if (require.length > 0 || validated.validUntilMs !== null || validated.overrideReason !== null) {
     const conditions = require.map(({ field, code, currency, checks }) => [
       field,
@@ -150,50 +157,29 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
   }
 }
 
-function optionalReason({ overrideReason }: Posting): string | null {
-  return overrideReason === undefined ? null : checkedText('override_reason', overrideReason, { min: 1, max: 255 });
-}
-
 function jsonOf(value: unknown): string {
   return JSON.stringify(value, (_key, each: unknown) => (typeof each === 'bigint' ? each.toString() : each));
 }
 
-/** Checks a reversal, as {@link validatePosting}. The writer reads its entries, which mirror the original's. */
-export function validateReversal(request: ReverseTransactionRequest): ValidatedPosting {
-  const tenant = checkedId('tenant_id', 'tenant', request.tenantId);
-  const target = { id: request.transactionId, uuid: checkedId('transaction_id', 'txn', request.transactionId) };
-  const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
-  const reversal = {
-    ...common(request, transactionId),
-    ...auditContextOf(request),
-    tenantId: request.tenantId,
-    tenant,
-    transactionId,
-    transaction: checkedId('reversal_id', 'txn', transactionId),
-    kind: 'reversal' as const,
-    reference: null,
-    entries: [],
-    metadata: '{}',
-    target,
-    timeoutMs: 10_000,
-    retry: request.retry,
-    // As for a posting of 200 entries, because the mirrored lines are not known yet.
-    bytes: 25_000,
-    validUntilMs: null,
-    dryRun: false,
-    overrideReason: null,
-    origin: null,
-    terms: null,
-    options: null,
+/** The fields that commands of all kinds have; `id` is the key of one without. Throws {@link Refusal} naming the field. */
+export function commonFields(message: CommonFields, id: string): Pick<ValidatedPosting, CommonName> {
+  const { idempotencyKey, description, reference, validUntilMs, overrideReason } = message;
+  return {
+    idempotencyKey: idempotencyKey === '' ? id : checkedKey(idempotencyKey),
+    description: checkedText('description', description, { max: 1000 }),
+    reference: reference === undefined ? null : checkedText('reference', reference, { max: 255 }),
+    validUntilMs: validUntilMs === undefined ? null : checkedTime('valid_until', validUntilMs),
+    overrideReason: overrideReason === undefined ? null : checkedText('override_reason', overrideReason, { min: 1, max: 255 }),
   };
-  return { ...reversal, fingerprint: fingerprint(reversal, '{}') };
 }
 
-function common(request: { idempotencyKey: string; description: string }, transactionId: string) {
-  return {
-    idempotencyKey: request.idempotencyKey === '' ? transactionId : checkedKey(request.idempotencyKey),
-    description: checkedText('description', request.description, { max: 1000 }),
-  };
+type CommonName = 'idempotencyKey' | 'description' | 'reference' | 'validUntilMs' | 'overrideReason';
+type CommonFields = Pick<Posting, CommonName>;
+
+/** How long a caller waits, milliseconds. Throws {@link Refusal} naming the field. */
+export function checkedTimeout(timeoutMs: number): number {
+  if (timeoutMs < 0) throw invalid('timeout_ms', 'min', String(timeoutMs), 'timeout_ms must not be below zero');
+  return timeoutMs === 0 ? 10_000 : timeoutMs;
 }
 
 /** Actor, request id and trace context of a request. Throws {@link Refusal} naming the field. */
@@ -209,7 +195,8 @@ export function auditContextOf(request: {
   };
 }
 
-function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
+/** Checks an entry; `path` stands before the names of its fields. Throws {@link Refusal} naming the field. */
+export function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
   checkedCode(`${path}account_code`, entry.accountCode);
   const amount = checkedAmount(`${path}amount`, entry.amount);
   if (entry.side === '') throw invalid(`${path}side`, 'required', '', `${path}side is required`);

@@ -1,6 +1,6 @@
 // Fairness, limits and locks of the queues that the writer takes batches from.
 import { jest } from '@jest/globals';
-import { TenantQueues, isolated, type QueueLimits, type Item, type Outcome } from './queue.ts';
+import { TenantQueues, isolated, type QueueLimits, type Item, type ItemOutcome } from './queue.ts';
 
 const limits: QueueLimits = { waiting: 20, waitingBytes: 10_000, items: 6, entries: 100, bytes: 1_000 };
 
@@ -13,10 +13,20 @@ type More = Partial<Pick<Item, 'expires' | 'uncertain' | 'failFastOnLock' | 'sig
 
 /** An item of the tenant that its name begins with, and how it was settled. */
 function item(name: string, { retry = false, bytes = 10, target, entries = 2, ...more }: More = {}) {
-  const outcomes: Outcome[] = [];
+  const outcomes: ItemOutcome[] = [];
   const posting = { tenant: name.charAt(0), description: name, retry, bytes, target, entries: Array.from({ length: entries }) };
-  const settle = (outcome: Outcome) => outcomes.push(outcome);
-  const made = { expires: Infinity, uncertain: false, failFastOnLock: false, signal: undefined, ...more, posting, settle };
+  const settle = (outcome: ItemOutcome) => outcomes.push(outcome);
+  const made = {
+    expires: Infinity,
+    uncertain: false,
+    failFastOnLock: false,
+    signal: undefined,
+    ...more,
+    tenant: posting.tenant,
+    commands: [posting],
+    bytes,
+    settle,
+  };
   return { made: made as unknown as Item, outcomes };
 }
 
@@ -31,7 +41,7 @@ function queuesOf(items: ReturnType<typeof item>[]): TenantQueues {
 
 const filled = (...names: (string | [name: string, more: More])[]) =>
   queuesOf(names.map((each) => (typeof each === 'string' ? item(each) : item(...each))));
-const names = (items: Item[] | null) => items?.map(({ posting }) => posting.description) ?? null;
+const names = (items: Item[] | null) => items?.map(({ commands }) => commands[0].description) ?? null;
 const refusal = (reason: string, message: string) => [{ refusal: expect.objectContaining({ reason, message }) }];
 const overloaded = refusal('overloaded', 'too many postings are waiting');
 const tooLate = refusal('unavailable', 'the posting waited too long and was not begun');

@@ -1,11 +1,21 @@
 // Postings that wait for a batch: one queue per tenant, drained round-robin so that no tenant starves another.
 import { Refusal } from './accounting.ts';
+import type { HoldRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { ValidatedPosting } from './mapping.ts';
 
-/** A posting that waits, and its caller. */
+/** One command or more. */
+export type Commands = readonly [ValidatedPosting, ...ValidatedPosting[]];
+
+/** What waits: commands of one tenant, of which all are done, consecutively, or none; and their caller. */
 export interface Item {
-  posting: ValidatedPosting;
+  /** UUID. */
+  tenant: string;
+  commands: Commands;
+  /** Decided and answered, but not done. */
+  dryRun: boolean;
+  /** Estimated size of all commands in messages and in the log, bytes. */
+  bytes: number;
   /** `performance.now()` at which the caller stops waiting. */
   expires: number;
   /** An earlier attempt may have been committed. */
@@ -14,11 +24,22 @@ export interface Item {
   failFastOnLock: boolean;
   /** Aborted when the client has disconnected: what is not yet decided is then not posted. */
   signal: AbortSignal | undefined;
-  settle: (result: Outcome) => void;
+  settle: (result: ItemOutcome) => void;
 }
 
-/** How an item ended. `found`: an earlier call had posted it. `lockConflict`: returned, not posted. */
-export type Outcome = { result: PostingResult; found?: boolean } | { refusal: Refusal } | { lockConflict: true };
+/** What a command did. `found`: an earlier call had done it. */
+export interface Done {
+  result: PostingResult;
+  /** The hold that it made, captured or voided, as it is after the command. */
+  hold?: HoldRecord;
+  found?: boolean;
+}
+
+/** How a command ended. `lockConflict`: returned, not done. */
+export type Outcome = Done | { refusal: Refusal } | { lockConflict: true };
+
+/** How an item ended: what each command did, or why none was done. `at`: index of the command that was refused; absent: 0. */
+export type ItemOutcome = Done[] | { refusal: Refusal; at?: number } | { lockConflict: true };
 
 /** Limits of the queue and of one batch. */
 export interface QueueLimits {
@@ -46,15 +67,32 @@ interface TenantQueue {
 /** Entries a tenant may add per turn. Each tenant of a batch has a fixed cost, so a turn is several small postings. */
 const entriesPerTurn = 8;
 
-/** What a reversal counts as: how many entries it mirrors, 2 to 200, is not known before it is read. */
-const entriesPerReversal = 50;
+/** What a command on a transaction or hold counts as: how many entries that has, 2 to 200, is not known before it is read. */
+const entriesPerTarget = 50;
 
 /** In place of a pipeline's number: nothing more of the tenant is taken until it is released. */
 export const isolated = -1;
 
 /** True if no attempt to post this item was ever sent, as far as is known. */
-export function neverSent({ uncertain, posting }: Item): boolean {
-  return !uncertain && !posting.retry;
+export function neverSent({ uncertain, commands }: Item): boolean {
+  return !uncertain && !commands.some(({ retry }) => retry);
+}
+
+/** Whether what an item changes may have to be undone. */
+export function isUndoable({ commands, dryRun }: Item): boolean {
+  return commands.length > 1 || dryRun;
+}
+
+/** All commands of items, in their order. */
+export function commandsOf(items: readonly Item[]): ValidatedPosting[] {
+  return items.flatMap(({ commands }) => commands);
+}
+
+/** Entries of an item; the queue and a batch are limited by them. */
+function entriesOf({ commands }: Item): number {
+  let entries = 0;
+  for (const command of commands) entries += command.target ? entriesPerTarget : Math.max(command.entries.length, 2);
+  return entries;
 }
 
 /** True if the caller has stopped waiting: its time is over at `now` (`performance.now()`), or it has disconnected. */
@@ -85,7 +123,7 @@ export class TenantQueues {
 
   /** Adds an item at the end of its tenant's queue, or settles it at once: beyond a limit, or if it does not wait for a lock. */
   add(item: Item): void {
-    const { tenant } = item.posting;
+    const { tenant } = item;
     const queue = this.tenants.get(tenant) ?? { tenant, items: [], bytes: 0, takenBy: isolated, batches: 0, lockedElsewhere: false };
     if (queue.lockedElsewhere && failsFast(item)) item.settle({ lockConflict: true });
     else if (!this.makeSpace(queue)) item.settle({ refusal: new Refusal('overloaded', 'too many postings are waiting') });
@@ -147,7 +185,7 @@ export class TenantQueues {
   /** Puts items of open batches back at the front of their queues, in their order. */
   putBack(items: Item[]): void {
     for (const item of items.toReversed()) {
-      const queue = this.queueOf(item.posting.tenant);
+      const queue = this.queueOf(item.tenant);
       queue.items.unshift(item);
       this.count(queue, item, 1);
     }
@@ -222,13 +260,13 @@ export class TenantQueues {
           const count = counts.get(queue) as number;
           const item = this.firstWanted(queue, count, now);
           if (!item) break;
-          const more = item.posting.target ? entriesPerReversal : Math.max(item.posting.entries.length, 2);
-          const fits = entries + more <= limits.entries && bytes + item.posting.bytes <= limits.bytes;
+          const more = entriesOf(item);
+          const fits = entries + more <= limits.entries && bytes + item.bytes <= limits.bytes;
           if (!fits && batch.length > 0) break;
           counts.set(queue, count + 1);
           batch.push(item);
           entries += more;
-          bytes += item.posting.bytes;
+          bytes += item.bytes;
           left -= more;
         }
         // No further turn for a queue that is empty, or whose next item does not fit.
@@ -266,7 +304,7 @@ export class TenantQueues {
 
   private count(queue: TenantQueue, item: Item, sign: 1 | -1): void {
     this.items += sign;
-    this.bytes += sign * item.posting.bytes;
-    queue.bytes += sign * item.posting.bytes;
+    this.bytes += sign * item.bytes;
+    queue.bytes += sign * item.bytes;
   }
 }

@@ -1,7 +1,7 @@
 // The ledger's gRPC interface: messages are validated, posted by the writer and answered; refusals become gRPC errors.
 import { create } from '@bufbuild/protobuf';
 import { Code, type ConnectError, type ConnectRouter, type HandlerContext, type ServiceImpl } from '@connectrpc/connect';
-import { LedgerService, PostingResultSchema, RefusalSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { LedgerService, PostingResultSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { refuse } from '../platform/errors.ts';
 import { Overloaded } from '../platform/fair-semaphore.ts';
 import type { Pool } from '../platform/postgres.ts';
@@ -9,8 +9,12 @@ import { isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
 import { logFields } from '../platform/serve.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './chart-rpc.ts';
-import { validatePosting, validateReversal, withTraceparent, type ValidatedPosting } from './mapping.ts';
+import { validateReversal } from './commands.ts';
+import { definitionHandlers } from './definitions-rpc.ts';
+import { validatePosting, withTraceparent, type ValidatedPosting } from './mapping.ts';
 import type { Outcome } from './queue.ts';
+import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } from './submit-rpc.ts';
+import { tenantCalls } from './tenant-calls.ts';
 import type { Writer } from './writer.ts';
 
 /** The gRPC code of each reason: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
@@ -49,8 +53,6 @@ const codes: Record<Reason, Code> = {
   internal: Code.Internal,
 };
 
-const maxPostings = 1000;
-
 /** What the RPCs of the ledger need. */
 export interface LedgerDependencies {
   writer: Writer;
@@ -66,7 +68,8 @@ type Handlers = Partial<ServiceImpl<typeof LedgerService>>;
 /** The RPCs of the ledger. */
 export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: LedgerDependencies): (router: ConnectRouter) => void {
   const postings = postingHandlers(writer, maxMessageBytes);
-  return (router) => router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(reads, committed) }));
+  const calls = tenantCalls(reads, committed);
+  return (router) => router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(calls), ...definitionHandlers(calls) }));
 }
 
 function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
@@ -86,6 +89,7 @@ function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
     return { transaction: outcome.result.outcome.value, replayed: outcome.result.replayed };
   };
   return {
+    submit: submitHandler(writer, maxMessageBytes),
     async postTransaction({ posting }, context) {
       if (!posting) {
         throw new Refusal('validation_failed', 'posting is required', { field: 'posting', tag: 'required', value: '' });
@@ -99,10 +103,9 @@ function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
     async postTransactions({ postings, handBackHeld }, context) {
       const fields = context.values.get(logFields);
       fields['items'] = postings.length;
-      if (postings.length > maxPostings)
-        throw tooMany(postings.length, `postings must have at most ${maxPostings} items, not ${postings.length}`);
+      if (postings.length > maxCommands) throw tooMany('postings', postings.length, `postings must have at most ${maxCommands} items`);
       const all = postings.map((posting) => validated(withTraceparent(posting, context), validatePosting));
-      checkAnswerSize(all, maxMessageBytes);
+      checkAnswerSize('postings', all, maxMessageBytes);
       const options = { ...waitOf(context), failFastOnLock: handBackHeld };
       const results = await Promise.all(all.map((posting) => resultOf(writer, posting, options)));
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
@@ -117,29 +120,6 @@ function waitOf({ signal, timeoutMs }: HandlerContext): { signal: AbortSignal; t
   return { signal, timeoutMs: timeoutMs() };
 }
 
-function tooMany(count: number, message: string): Refusal {
-  return new Refusal('validation_failed', message, { field: 'postings', tag: 'max', value: String(count) });
-}
-
-// Bytes of an answer for an entry without its code, and for a transaction without its entries and texts.
-const entryBytes = 115;
-const transactionBytes = 500;
-
-// Before anything is posted, because an answer that is too large can't be sent, and it is larger than its request.
-function checkAnswerSize(all: (ValidatedPosting | Refusal)[], maxBytes: number): void {
-  let bytes = 0;
-  for (const each of all) {
-    bytes += transactionBytes;
-    if (each instanceof Refusal) bytes += Buffer.byteLength(each.message + (each.blame?.value ?? ''));
-    else {
-      for (const text of [each.metadata, each.description, each.idempotencyKey, each.reference ?? '']) bytes += Buffer.byteLength(text);
-      for (const { code } of each.entries) bytes += entryBytes + code.length;
-    }
-  }
-  if (bytes > maxBytes)
-    throw tooMany(all.length, `the answer to these postings might have more than ${maxBytes} bytes: send fewer at once`);
-}
-
 async function resultOf(
   writer: Writer,
   posting: ValidatedPosting | Refusal,
@@ -148,9 +128,7 @@ async function resultOf(
   const outcome: Outcome = posting instanceof Refusal ? { refusal: posting } : await writer.post(posting, options);
   if ('result' in outcome) return outcome.result;
   if ('lockConflict' in outcome) return create(PostingResultSchema, {});
-  const { reason, message, blame } = outcome.refusal;
-  const value = create(RefusalSchema, { reason, message, ...blame });
-  return create(PostingResultSchema, { outcome: { case: 'refusal', value } });
+  return create(PostingResultSchema, { outcome: { case: 'refusal', value: refusalMessage(outcome.refusal) } });
 }
 
 type Named = Pick<ValidatedPosting, 'tenantId' | 'requestId'>;

@@ -5,7 +5,7 @@ import { ReverseTransactionRequestSchema, type PostingSchema } from '../../proto
 import { openWriters, posted, reasonOf, tally, transfer, type Writers } from '../../test/writers.ts';
 import { newId } from '../platform/ids.ts';
 import type { Outcome } from './queue.ts';
-import { validateReversal } from './mapping.ts';
+import { validateReversal } from './commands.ts';
 
 let writers: Writers;
 

@@ -9,7 +9,8 @@ import { openOperator } from './audit/operator.ts';
 import { verify } from './audit/verify.ts';
 import type { Outcome } from './queue.ts';
 import { ledgerRoutes } from './rpc.ts';
-import { validatePosting, validateReversal, type ValidatedPosting } from './mapping.ts';
+import { validateReversal } from './commands.ts';
+import { validatePosting, type ValidatedPosting } from './mapping.ts';
 import type { Writer } from './writer.ts';
 
 let writers: Writers;

@@ -77,6 +77,7 @@ export async function readReplays(client: Client, keys: ReadonlyMap<string, Used
 
 /** The keys under which the postings' transaction ids were posted, by tenant and id. */
 export async function keysOfIds(client: Client, postings: ValidatedPosting[]): Promise<Map<string, string>> {
+  if (postings.length === 0) return new Map();
   const { rows } = await client.query<{ tenant_and_id: string; idempotency_key: string }>({
     name: 'keys_of_ids',
     text: `select t.tenant_id || ' ' || t.id as tenant_and_id, t.idempotency_key

@@ -1,5 +1,5 @@
 // Group commit: postings that wait while one batch commits form the next, fairly over tenants. Also handles failures.
-// A posting goes through queue, writer-pipeline (seldom locking-path), batch, changes, accounting (the rules) and write.
+// A posting goes through queue, writer-pipeline (seldom locking-path), batch, changes, posting-rules and write.
 import type { Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
 import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';
@@ -11,7 +11,18 @@ import { idReused } from './fingerprint.ts';
 import { RolledBack, runLockingPath } from './locking-path.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { ActiveCursors } from './outbox/active-cursors.ts';
-import { TenantQueues, failsFast, isolated, neverSent, type Item, type Outcome, type QueueLimits } from './queue.ts';
+import {
+  TenantQueues,
+  failsFast,
+  isolated,
+  neverSent,
+  type Commands,
+  type Done,
+  type Item,
+  type ItemOutcome,
+  type Outcome,
+  type QueueLimits,
+} from './queue.ts';
 import { openWriterMetrics, type WriterMetrics } from './writer-metrics.ts';
 import { NeedsLock, WriterPipeline } from './writer-pipeline.ts';
 
@@ -32,7 +43,7 @@ export interface WriterOptions {
   metrics: Registry;
 }
 
-/** How long the caller of a posting waits. */
+/** How long the caller of a posting waits, and for what. */
 export interface PostOptions {
   signal?: AbortSignal;
   /** Milliseconds; the posting's own time-out counts too. */
@@ -87,20 +98,38 @@ export class Writer {
    * Posts: answers after the durable commit, or with the refusal. Never throws. A posting that is undecided when `signal` aborts or its
    * time is over is not posted.
    */
-  post(posting: ValidatedPosting, { signal, timeoutMs = Infinity, failFastOnLock = false }: PostOptions = {}): Promise<Outcome> {
+  post(posting: ValidatedPosting, options: PostOptions = {}): Promise<Outcome> {
     return new Promise((resolve) => {
-      const settle = (outcome: Outcome) => {
-        this.metrics.outcomes.inc({ outcome: labelOf(outcome) });
-        resolve(outcome);
-      };
-      if (this.isClosing) {
-        settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
-        return;
-      }
-      const expires = performance.now() + Math.min(posting.timeoutMs, timeoutMs);
-      this.queues.add({ posting, expires, uncertain: false, failFastOnLock, signal, settle });
-      this.wake();
+      const settle = (outcome: ItemOutcome) => resolve(Array.isArray(outcome) ? (outcome[0] as Done) : outcome);
+      this.enqueue([posting], posting.dryRun, options, settle);
     });
+  }
+
+  /** Does all of these commands of one tenant, consecutively, or none; else as {@link post}. `dryRun`: none, but answers as if. */
+  submit(commands: Commands, dryRun: boolean, options: PostOptions = {}): Promise<ItemOutcome> {
+    return new Promise((resolve) => this.enqueue(commands, dryRun, options, resolve));
+  }
+
+  private enqueue(commands: Commands, dryRun: boolean, options: PostOptions, answer: (outcome: ItemOutcome) => void): void {
+    const { signal, timeoutMs = Infinity, failFastOnLock = false } = options;
+    const settle = (outcome: ItemOutcome) => {
+      this.metrics.count(outcome);
+      answer(outcome);
+    };
+    if (this.isClosing) {
+      settle({ refusal: new Refusal('unavailable', 'the ledger is stopping') });
+      return;
+    }
+    let bytes = 0;
+    let waitMs = timeoutMs;
+    for (const command of commands) {
+      bytes += command.bytes;
+      waitMs = Math.min(waitMs, command.timeoutMs);
+    }
+    const [{ tenant }] = commands;
+    const expires = performance.now() + waitMs;
+    this.queues.add({ tenant, commands, dryRun, bytes, expires, uncertain: false, failFastOnLock, signal, settle });
+    this.wake();
   }
 
   /** The refusal of a malformed posting, which is `error`; any other error is logged whole and answered as `internal`. */
@@ -108,7 +137,7 @@ export class Writer {
     const refusal = error instanceof Refusal ? error : new Refusal('internal', 'internal error');
     if (refusal !== error)
       this.options.logger.error({ err: error, tenant: tenantId, request_id: requestId }, 'a posting could not be read');
-    this.metrics.outcomes.inc({ outcome: refusal.reason });
+    this.metrics.count({ refusal });
     return refusal;
   }
 
@@ -190,11 +219,12 @@ export class Writer {
   }
 
   private settleFault(item: Item, error: unknown): void {
+    const [first] = item.commands;
     if ((error as { constraint?: string }).constraint === 'transactions_tenant_id_id_key') {
-      item.settle({ refusal: idReused(item.posting) });
+      item.settle({ refusal: idReused(first) });
       return;
     }
-    const { tenantId, transactionId, requestId } = item.posting;
+    const { tenantId, transactionId, requestId } = first;
     this.options.logger.error({ err: error, tenant: tenantId, transaction: transactionId, request_id: requestId }, 'a posting failed');
     item.settle({ refusal: new Refusal('internal', 'internal error') });
   }
@@ -248,7 +278,7 @@ export class Writer {
     const [first, second] = splitInHalf(items);
     const left = await this.runLocked(first, wait);
     const leftTenants = tenantsOf(left);
-    const groups = Object.groupBy(second, ({ posting: { tenant } }) => {
+    const groups = Object.groupBy(second, ({ tenant }) => {
       if (!wait && this.queues.isLockedElsewhere(tenant)) return 'locked';
       return leftTenants.has(tenant) ? 'behind' : 'next';
     });
@@ -279,7 +309,7 @@ export class Writer {
   }
 
   private refuseUnavailable(items: Item[], why: string, error: unknown): void {
-    this.options.logger.warn({ err: error, tenant: items[0]?.posting.tenantId, items: items.length }, why);
+    this.options.logger.warn({ err: error, tenant: items[0]?.commands[0].tenantId, items: items.length }, why);
     for (const item of items) {
       const outcome = neverSent(item) ? 'nothing was posted' : 'a retry with the same key finds out';
       item.settle({ refusal: new Refusal('unavailable', `${why}; ${outcome}`) });
@@ -304,12 +334,5 @@ export class Writer {
 }
 
 function tenantsOf(items: Item[]): Set<string> {
-  return new Set(items.map(({ posting }) => posting.tenant));
-}
-
-function labelOf(outcome: Outcome): string {
-  if ('refusal' in outcome) return outcome.refusal.reason;
-  if ('lockConflict' in outcome) return 'lock_conflict';
-  if (outcome.found === true) return 'found';
-  return outcome.result.replayed ? 'replayed' : 'posted';
+  return new Set(items.map(({ tenant }) => tenant));
 }

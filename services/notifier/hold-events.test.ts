@@ -1,6 +1,6 @@
 // Events of holds and rules on their way to deliveries: sent each, as over Kafka, or derived, as over gRPC.
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { ChangedBalanceSchema, EventSchema, HoldRecordSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { ChangedBalanceSchema, type EventSchema, HoldRecordSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newTenant, startNotifier, type RunningNotifier, type TestTenant } from '../../test/notifier.ts';
 import { newId } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';

@@ -2896,7 +2896,8 @@ export declare const LedgerService: GenService<{
    * A repeated command is answered with what it did first, with `replayed`. Each refusal names the field below its command.
    * Refusals: as PostTransaction, ReverseTransaction, and `hold_not_found`, `hold_ended` (captured, voided or expired; its value says which),
    * `entries_mismatch`, `hold_exceeded`, `reversal_exceeded`. The call itself is rejected with `validation_failed`, and nothing is done, for more
-   * commands, more than 2,000 entries, or when the answer could exceed the message limit.
+   * commands, more than 2,000 entries, or when the answer could exceed the message limit. How many entries a reversal or capture has is not
+   * known before: those that make an atomic call too large are refused; the result of an independent one that does not fit is `unavailable`.
    *
    * @generated from rpc ledger.v1.LedgerService.Submit
    */
@@ -2928,8 +2929,8 @@ export declare const LedgerService: GenService<{
   },
   /**
    * PutDefinition makes a rule, or changes it where its id exists. A call that changes nothing creates no version and no event. Errors:
-   * `limit_not_found` (an id that was deleted), `immutable` fields as `validation_failed`, `account_not_found`, `currency_not_allowed`,
-   * `version_conflict`, `too_many` (1,000 limits per tenant).
+   * `limit_not_found` (an unknown id with `must_exist`), `immutable` fields as `validation_failed`, `account_not_found`, `account_is_group`,
+   * `currency_not_allowed`, `version_conflict`, `too_many` (1,000 limits per tenant).
    *
    * @generated from rpc ledger.v1.LedgerService.PutDefinition
    */
