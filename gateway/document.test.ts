@@ -77,6 +77,12 @@ describe('the OpenAPI document', () => {
         'PATCH /v1/tenants/{slug}/accounts/code/{account_code}',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance/history',
+        'GET /v1/tenants/{slug}/limits',
+        'POST /v1/tenants/{slug}/limits',
+        'GET /v1/tenants/{slug}/limits/{limit_id}',
+        'PATCH /v1/tenants/{slug}/limits/{limit_id}',
+        'DELETE /v1/tenants/{slug}/limits/{limit_id}',
+        'GET /v1/tenants/{slug}/limits/{limit_id}/usage',
         'GET /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions/double-entry',
@@ -113,6 +119,11 @@ describe('the OpenAPI document', () => {
       const at = [...pointer, 'schema'].map((each) => encodeURIComponent(each.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
       for (const example of examples) faults.push(...contract.fits(`/${at}`, example).map((fault) => `${place}: ${fault}`));
     };
+    for (const [type, { post }] of Object.entries<any>(contract.document.webhooks)) {
+      const media = post.requestBody.content['application/json'];
+      check(type, ['webhooks', type, 'post', 'requestBody', 'content', 'application/json'], media);
+      expect(media.example.type).toBe(type);
+    }
     for (const { method, path, definition } of contract.operations) {
       const place = ['paths', path, method.toLowerCase()];
       const named = `${method} ${path}`;

@@ -64,6 +64,7 @@ describe('a cursor', () => {
     listTenants: ['', []],
     listApiKeys: ['', []],
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
+    listLimits: ['', []],
     listTransactions: ['reference=a', ['', 'reference=b', 'reference=a&currency=USD', 'reference=a&start_date=2026-01-01']],
     listBalanceHistory: ['currency=USD', ['', 'currency=USD&end_date=2099-01-01']],
   };
@@ -84,6 +85,10 @@ describe('a cursor', () => {
       for (const reference of ['a', 'a', 'b', 'b']) await each.post('transactions/double-entry', deposit('1.00', { reference }));
       await cluster.tenant({ person: each.tenant.owner });
       await cluster.apiKey(each.tenant);
+      for (const max_count of [1, 2]) {
+        const limit = { account_code: 'SETTLEMENT-USD', currency: 'USD', side: 'debit', window: { rolling_seconds: 60 } };
+        await each.post('limits', { ...limit, max_count });
+      }
     }
     for (const operation of withCursor) {
       const [filters, others] = lists[operation.id]!;

@@ -28,6 +28,7 @@ export const documentInfo = {
     { name: 'Tenants', description: 'Organizations, each with its own ledger.' },
     { name: 'API keys', description: 'Scoped keys for calls from your services.' },
     { name: 'Accounts', description: 'The chart of accounts.' },
+    { name: 'Limits', description: 'How much may move in a window of time.' },
     { name: 'Transactions', description: 'Postings and their reversal.' },
     { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Events', description: 'The audit trail.' },

@@ -14,6 +14,7 @@ import { postingRoutes } from './postings.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
+import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
@@ -24,6 +25,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   chartRoutes(app, parts);
   newAccountRoutes(app, parts);
   accountRoutes(app, parts);
+  velocityRoutes(app, parts);
   postingRoutes(app, parts);
   exchangeRoutes(app, parts);
   transactionRoutes(app, parts);

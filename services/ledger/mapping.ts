@@ -9,7 +9,7 @@ import {
   type TransactionPosted,
   type Unreversed,
 } from '../../proto/gen/ledger/v1/events_pb.js';
-import type { Posting, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
@@ -33,7 +33,7 @@ export interface ValidatedPosting extends RequestContent {
   /** TypeID and UUID of the tenant. */
   tenantId: string;
   tenant: string;
-  /** TypeID and UUID of the transaction. */
+  /** TypeID and UUID of the transaction or hold that it makes; a void makes neither and has its hold's. */
   transactionId: string;
   transaction: string;
   idempotencyKey: string;
@@ -56,6 +56,10 @@ export interface ValidatedPosting extends RequestContent {
   /** Why blocks and limits do not refuse it; null: they do. */
   overrideReason: string | null;
 }
+
+/** What a call has for all its commands. */
+export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
+  Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
 
 /** The message, with the trace context of its call where it has none of its own. */
 export function withTraceparent<Message extends { traceparent: string }>(
@@ -179,7 +183,7 @@ export function auditContextOf(request: {
   };
 }
 
-/** Checks an entry; `path` begins the names of its fields. Throws {@link Refusal} naming the field. */
+/** Checks an entry; `path` stands before the names of its fields. Throws {@link Refusal} naming the field. */
 export function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
   checkedCode(`${path}account_code`, entry.accountCode);
   const amount = checkedAmount(`${path}amount`, entry.amount);
