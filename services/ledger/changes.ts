@@ -11,6 +11,7 @@ import { append, type Head, type LogRow } from './log.ts';
 import { encodedPosted } from './encoding.ts';
 import { eventOfOriginal, type Original } from './writer-queries.ts';
 import { isFxPosition, suspenseCode } from './templates.ts';
+import { addUse, subjectKey, type LimitRules, type Use } from './velocity.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
 import type { BalanceWrite, PostedWrite } from './write.ts';
 import type { Extras, HoldWrite, PartWrite, VelocityWrite } from './write-extras.ts';
@@ -87,7 +88,7 @@ export class Changes {
    * Applies the rules to a posting at `nowMs` of the database's clock (milliseconds since the Unix epoch), or later if the log is ahead.
    * `original` is what it reverses. Throws a {@link Refusal}: nothing has changed then.
    */
-  post({ head, accounts }: TenantState, posting: ValidatedPosting, original: Original | null, nowMs: number): Transaction {
+  post({ head, accounts, rules }: TenantState, posting: ValidatedPosting, original: Original | null, nowMs: number): Transaction {
     // A tenant without the system account of a currency gets it with its first use, as an event of its own.
     const created: { record: AccountRecord; state: AccountState; row: LogRow }[] = [];
     const end = posting.kind === 'double' ? head : { ...head };
@@ -103,6 +104,7 @@ export class Changes {
       account: (code) => (posting.kind === 'exchange' && isFxPosition(code) ? systemAccount(code) : accounts.get(code)?.account),
       balance: (account, currency) => accounts.get(account.code)?.balances.get(currency) ?? nothing,
       suspense: (currency) => systemAccount(suspenseCode(currency)),
+      velocity: rules ? { rules, atMs: nextPosition(head, nowMs).createdMs } : null,
     };
     const result = post(original ? { ...posting, entries: this.mirrored(posting, original) } : posting, books);
     for (const { record, state, row } of created) {
@@ -122,9 +124,20 @@ export class Changes {
       const from = earlier?.from ?? before.version;
       this.set(this.latest, after, { tenant: posting.tenant, account: state.account, currency, from, after, atMs: row.createdMs });
     }
+    if (rules && result.uses) this.count(posting.tenant, rules, result.uses, row.createdMs);
     this.posted.push({ posting, row: this.log.length, result, reverses: posting.target?.uuid ?? null });
     this.log.push(row);
     return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
+  }
+
+  private count(tenant: string, { steps }: LimitRules, uses: Use[], atMs: number): void {
+    for (const use of uses) {
+      const [limitId, { subject }] = [use.limit.id, use];
+      const key = subjectKey(limitId, subject);
+      const after = addUse(steps.get(key) ?? [], use, atMs);
+      this.set(steps, key, after);
+      this.set(this.velocity, `${tenant} ${key}`, { tenant, limitId, subject, steps: after });
+    }
   }
 
   private mirrored(posting: ValidatedPosting, original: Original): ValidatedPosting['entries'] {

@@ -7,6 +7,7 @@ import {
   type Origin,
   type PostedEntry,
   type TransactionPosted,
+  type VelocityUses,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
@@ -26,6 +27,7 @@ import {
 } from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
 import { checkedAmount, checkedConditions, checkedExchange } from './payment-fields.ts';
+import type { Use } from './velocity.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
 export interface ValidatedPosting extends RequestContent {
@@ -211,7 +213,7 @@ const noFingerprint = Buffer.alloc(0);
 // The messages below are literals, because `create` costs twice the time and three times the memory.
 
 /** The event of a posting that the rules allow, as the log stores it. */
-export function postedEventOf(posting: ValidatedPosting, { lines, changes, broken }: Posted): TransactionPosted {
+export function postedEventOf(posting: ValidatedPosting, { lines, changes, broken, uses }: Posted): TransactionPosted {
   const event: TransactionPosted = {
     $typeName: 'ledger.v1.TransactionPosted',
     transactionId: posting.transactionId,
@@ -231,7 +233,22 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
       override: { reason: posting.overrideReason, broken },
     });
   } else if (posting.origin) event.origin = posting.origin;
+  if (uses) event.uses = usesMessage(uses);
   return event;
+}
+
+/** What velocity limits have counted of an event. */
+export function usesMessage(uses: Use[], withPositions = false): VelocityUses {
+  const messages = uses.map(({ limit, subject, stepMs, amount, count, positions }) => ({
+    $typeName: 'ledger.v1.VelocityUse' as const,
+    limitId: limit.id,
+    subject,
+    stepMs: BigInt(stepMs),
+    amount: toDecimal(amount),
+    count,
+    positions: withPositions ? positions : [],
+  }));
+  return { $typeName: 'ledger.v1.VelocityUses', uses: messages };
 }
 
 function entryMessage({ account, amount, side, currency, counter, balanceAfter }: Line): PostedEntry {
