@@ -113,7 +113,12 @@ interface AccountBalanceRow {
   /** The balance after the newest entry, and its time; null where there is no entry, or no transaction of it. */
   entry_balance: string | null;
   entry_ms: string | null;
-  /** Currencies in which there are entries and no balance; null: none. */
+  /** What remains of open holds; null: there are none. */
+  held_debits: string | null;
+  held_credits: string | null;
+  /** Whether the account ever had a hold, which changes a balance without an entry. */
+  has_holds: boolean;
+  /** Currencies in which there are entries or open holds and no balance; null: none. */
   missing: string | null;
 }
 
@@ -127,8 +132,8 @@ export interface FoundAccount {
 }
 
 /**
- * Reads the wanted accounts (tenant's UUID and code) that exist, with their balances. Each balance is compared with the newest entry,
- * because a balance changed by hand would enter the log with the next posting, and a log cannot be repaired. `verify` finds the rest.
+ * Reads the wanted accounts (tenant's UUID and code) that exist, with their balances. Each balance is compared with the newest entry and with
+ * open holds, because a balance changed by hand would enter the log with the next posting, and a log cannot be repaired. `verify` finds the rest.
  */
 export async function readAccounts(client: Client, wanted: [tenant: string, code: string][]): Promise<FoundAccount[]> {
   const { rows } = await client.query<AccountBalanceRow>({
@@ -138,18 +143,27 @@ export async function readAccounts(client: Client, wanted: [tenant: string, code
           select string_agg(each.currency, ', ') from unnest(case when a.currency is null then $3::text[] else array[a.currency] end) as each (currency)
           where each.currency is distinct from b.balance_currency
             and (select true from balances where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency) is null
-            and (select true from entries where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency limit 1)
+            and coalesce(
+              (select true from entries where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency limit 1),
+              (select true from hold_entries
+                where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency and remaining > 0 limit 1))
         ) end as missing
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, code),
         lateral (select * from accounts where tenant_id = wanted.tenant and code = wanted.code offset 0) a
         left join lateral (
           select currency as balance_currency, debits, credits, pending_debits, pending_credits, version, entry.entry_balance,
+            open_holds.*, (select true from hold_entries where tenant_id = a.tenant_id and account_id = a.id limit 1) is true as has_holds,
             round(extract(epoch from updated_at) * 1000)::text as updated_ms, round(extract(epoch from t.created_at) * 1000)::text as entry_ms
           from (select * from balances where tenant_id = a.tenant_id and account_id = a.id offset 0) as balance left join lateral (
               select balance_after as entry_balance, sequence from entries
               where tenant_id = a.tenant_id and account_id = a.id and currency = balance.currency
               order by sequence desc, position desc limit 1) as entry on true left join lateral (
-              select created_at from transactions where tenant_id = a.tenant_id and sequence = entry.sequence offset 0) as t on true) b on true`,
+              select created_at from transactions where tenant_id = a.tenant_id and sequence = entry.sequence offset 0) as t on true
+            cross join lateral (
+              select (sum(remaining) filter (where side = 'debit'))::text as held_debits,
+                (sum(remaining) filter (where side = 'credit'))::text as held_credits
+              from hold_entries where tenant_id = a.tenant_id and account_id = a.id and currency = balance.currency and remaining > 0) as open_holds
+          ) b on true`,
     values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code)), textArray(currencies)],
   });
   const found = new Map<string, FoundAccount>();
@@ -173,12 +187,20 @@ function addBalance({ state, differences }: FoundAccount, row: AccountBalanceRow
   const currency = row.balance_currency;
   if (currency === null) return;
   const balance = balanceOf(row);
-  const stored = amountAt(net(state.account, balance), row.updated_ms);
-  const expected = row.entry_balance === null ? 'none' : amountAt(BigInt(row.entry_balance), row.entry_ms);
+  const { entry_balance: newest, entry_ms: entryMs, has_holds: hasHolds } = row;
+  // A hold or release may have changed it later than the newest entry.
+  const isLater = hasHolds && entryMs !== null && Number(row.updated_ms) > Number(entryMs);
+  const stored = amountAt(net(state.account, balance), isLater ? entryMs : row.updated_ms);
+  const expected = newest === null ? (hasHolds ? amountAt(0n, row.updated_ms) : 'none') : amountAt(BigInt(newest), entryMs);
+  const pending = shownPending(balance.pendingDebits, balance.pendingCredits);
+  const held = shownPending(BigInt(row.held_debits ?? 0), BigInt(row.held_credits ?? 0));
   if (stored !== expected) differences.push(`the balance in ${currency} is ${stored}, where the newest entry left ${expected}`);
-  else if (balance.pendingDebits !== 0n || balance.pendingCredits !== 0n) {
-    differences.push(`something is pending in ${currency}, which nothing can be`);
-  } else state.balances.set(currency, balance);
+  else if (pending !== held) differences.push(`pending in ${currency} are ${pending}, where open holds have ${held}`);
+  else state.balances.set(currency, balance);
+}
+
+function shownPending(debits: bigint, credits: bigint): string {
+  return `debits of ${toDecimal(debits)} and credits of ${toDecimal(credits)}`;
 }
 
 function amountAt(minor: bigint, ms: string | null): string {
