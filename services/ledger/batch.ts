@@ -2,8 +2,10 @@
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import type { TenantState } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
+import { BatchTargets, isHoldCommand, type Decided } from './batch-targets.ts';
 import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
+import { mustBePending } from './holds.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
 import type { ValidatedPosting } from './mapping.ts';
@@ -11,10 +13,11 @@ import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { asDryRun, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
 import { commandsOf, isAbandoned, isUndoable, neverSent, type Done, type Item, type ItemOutcome } from './queue.ts';
 import { readIdsOfRefused, type Settled } from './refused.ts';
-import { reversibleOf, takeReversal, untouched, type Reversible } from './reversals.ts';
+import { takeReversal, untouched } from './reversals.ts';
 import { suspenseCode } from './templates.ts';
 import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
+import { idOf, keyOf, targetOf } from './writer-queries.ts';
 
 /** Time a call to the database gets at least, milliseconds: a call that comes too late is decided again on the locking path. */
 const minCallMs = 1_000;
@@ -35,12 +38,7 @@ export class Batch {
   readonly tenants: string[];
   readonly settled: Settled[] = [];
   /** What a batch that cannot see this one's commit yet has to know. */
-  readonly decided = {
-    /** Used keys, by tenant and key. */
-    keys: new Map<string, queries.UsedKey>(),
-    /** By tenant and id: what this batch leaves to reverse of transactions. */
-    reversed: new Map<string, Reversible>(),
-  };
+  readonly decided: Decided = { keys: new Map(), reversed: new Map(), holds: new Map() };
   /** Tenants (UUIDs) whose logs were written to. */
   writtenTenants: string[] = [];
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
@@ -51,22 +49,22 @@ export class Batch {
   private activatedCursors: string[] = [];
   private readonly openedTenants = new Map<string, OpenedTenant>();
   /** Of batches whose commits may not be visible yet to what this one reads, oldest first. */
-  private readonly pending: readonly Batch['decided'][];
-  /** As `decided.reversed`, before this batch. */
-  private readonly originals = new Map<string, Reversible>();
+  private readonly pending: readonly Decided[];
   /** By tenant and transaction id: keys under which ids of undoable items were posted. The database would reject the whole item. */
   private keysOfIds = new Map<string, string>();
   /** By tenant and code: accounts whose balances differ from their entries, and in what. Nothing is posted to them. */
   private readonly inconsistentAccounts = new Map<string, string>();
   private readonly changes = new Changes();
+  private readonly targets: BatchTargets;
   /** Tenants (UUIDs) of refused items that an earlier call may have been sent with. */
   private readonly refusedAfterSend = new Set<string>();
 
-  constructor(items: Item[], cursors: ActiveCursors, pending: readonly Batch['decided'][] = []) {
+  constructor(items: Item[], cursors: ActiveCursors, pending: readonly Decided[] = []) {
     this.items = items;
     this.tenants = [...new Set(items.map(({ tenant }) => tenant))].sort();
     this.cursors = cursors;
     this.pending = pending;
+    this.targets = new BatchTargets(this.changes, this.decided, pending);
   }
 
   /** Adds a tenant's state; items of tenants without are not decided. */
@@ -108,23 +106,19 @@ export class Batch {
   }
 
   /**
-   * Reads the clock, the used keys and what is to be reversed. These are statements of their own after the locking one, because a
+   * Reads the clock, the used keys, and what commands are about. These are statements of their own after the locking one, because a
    * statement that waited for a lock still sees what it saw before. Send it together with `begin`, then call `readMissing`.
    */
   async read(client: Client): Promise<void> {
     const commands = commandsOf(this.items);
-    const [time, keys, originals, keysOfIds] = await allSettledOrThrow([
+    const [time, keys, keysOfIds] = await allSettledOrThrow([
       client.query<{ now_ms: number }>(readClock),
       queries.usedKeys(client, commands),
-      queries.originalsOf(
-        client,
-        commands.filter(({ kind }) => kind === 'reversal'),
-      ),
       queries.keysOfIds(client, commandsOf(this.items.filter(isUndoable))),
+      this.targets.read(client, commands),
     ]);
     this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
-    for (const row of keys) this.decided.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
-    for (const row of originals) this.originals.set(`${row.tenant_id} ${row.id}`, reversibleOf(row));
+    for (const [key, used] of keys) this.decided.keys.set(key, used);
     this.keysOfIds = keysOfIds;
   }
 
@@ -162,8 +156,8 @@ export class Batch {
   }
 
   private codesOf(posting: ValidatedPosting): string[] {
-    const original = posting.target && this.originals.get(`${posting.tenant} ${posting.target.uuid}`);
-    const codes = original ? original.entries.map((entry) => entry.accountCode) : posting.entries.map((entry) => entry.code);
+    const codes = posting.entries.map((entry) => entry.code);
+    if (posting.target) codes.push(...this.targets.codesOf(posting));
     if (posting.require) codes.push(...posting.require.map(({ code }) => code));
     return posting.kind === 'single' ? [...codes, suspenseCode(posting.entries[0]?.currency ?? '')] : codes;
   }
@@ -206,18 +200,18 @@ export class Batch {
   private doneBy(command: ValidatedPosting, item: Item, state: TenantState): Done {
     const key = keyOf(command);
     const used = this.decided.keys.get(key) ?? this.usedByPending(key);
-    // An unknown original takes precedence over a used key; a transaction that was reversed exists.
-    const original = command.kind === 'reversal' ? this.originalOf(command) : null;
-    if (used) return replayOf(item, command, used);
-    // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
-    if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
-    // The clock may be an estimate behind that of another replica, whose events this one follows.
-    if (command.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= command.validUntilMs)
-      throw tooLate(command.validUntilMs);
-    if (this.keysOfIds.size > 0 && this.keysOfIds.has(idOf(command))) throw idReused(command);
+    if (isHoldCommand(command)) return this.holdDone(command, used, item, state);
+    // An unknown original or hold takes precedence over a used key; a transaction that was reversed exists.
+    const original = command.kind === 'reversal' ? this.targets.original(command) : null;
+    const hold = command.kind === 'capture' ? this.targets.hold(command) : null;
+    if (used) return { ...replayOf(item, command, used), ...(hold && { hold: hold.record }) };
+    this.checkAllowed(command, item, state);
     const reversal = original && takeReversal(command, original);
+    if (hold) mustBePending(hold.record, timeOf(state, this.nowMs));
     this.checkConsistency(command);
-    const transaction = this.changes.post(state, command, reversal, this.nowMs);
+    const transaction = hold
+      ? this.targets.captured(state, command, hold, this.nowMs)
+      : this.changes.post(state, command, reversal, this.nowMs);
     if (reversal) this.changes.set(this.decided.reversed, targetOf(command), reversal.rest);
     if (isUndoable(item)) {
       this.changes.set(this.keysOfIds, idOf(command), command.idempotencyKey);
@@ -225,21 +219,31 @@ export class Batch {
     }
     const { transaction: id, fingerprint } = command;
     this.changes.set(this.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
-    return resultOf(transaction, false);
+    return { ...resultOf(transaction, false), ...(hold && { hold: this.targets.hold(command).record }) };
+  }
+
+  /** Does a command that posts nothing. */
+  private holdDone(command: ValidatedPosting, used: queries.UsedKey | undefined, item: Item, state: TenantState): Done {
+    const earlier = this.targets.earlier(command, used, item, timeOf(state, this.nowMs));
+    if (earlier) return earlier;
+    this.checkAllowed(command, item, state);
+    if (command.kind === 'void') mustBePending(this.targets.hold(command).record, timeOf(state, this.nowMs));
+    this.checkConsistency(command);
+    return command.kind === 'hold' ? this.targets.made(state, command, this.nowMs) : this.targets.ended(state, command, this.nowMs);
+  }
+
+  /** Refuses a command that comes too late, or whose id was used. */
+  private checkAllowed(command: ValidatedPosting, item: Item, state: TenantState): void {
+    // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
+    if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
+    if (command.validUntilMs !== null && timeOf(state, this.nowMs) >= command.validUntilMs) throw tooLate(command.validUntilMs);
+    if (this.keysOfIds.size > 0 && this.keysOfIds.has(idOf(command))) throw idReused(command);
   }
 
   /** A pending key's transaction may not have been read; then the posting meets the unique index and takes the locking path. */
   private usedByPending(key: string): queries.UsedKey | undefined {
     const used = this.pending.find(({ keys }) => keys.has(key))?.keys.get(key);
-    return used?.transaction && used;
-  }
-
-  private originalOf(command: ValidatedPosting): Reversible {
-    const id = targetOf(command);
-    const newest = [...this.pending, this.decided].findLast(({ reversed }) => reversed.has(id));
-    const original = newest?.reversed.get(id) ?? this.originals.get(id);
-    if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
-    return original;
+    return (used?.transaction ?? used?.hold) && used;
   }
 
   // Refused before it is written, because a batch that the database rejects is bisected and delays the whole tenant.
@@ -317,9 +321,9 @@ export class Batch {
   async recheckRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
     const startOf = (tenant: string) => this.openedTenants.get(tenant)?.from.sequence ?? 0n;
-    const rows = await queries.usedKeys(client, commandsOf(refused.map(({ item }) => item)));
-    const before = rows.filter((row) => row.sequence <= startOf(row.tenant_id));
-    const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
+    const keys = await queries.usedKeys(client, commandsOf(refused.map(({ item }) => item)));
+    // The first 36 characters are the tenant.
+    const used = new Map([...keys].filter(([key, { sequence }]) => sequence <= startOf(key.slice(0, 36))));
     await queries.readReplays(client, used);
     // Only after the reads, because a batch that starts meanwhile relies on `keys`.
     for (const [key, row] of used) this.decided.keys.set(key, row);
@@ -334,14 +338,7 @@ function hasMoved({ state, from }: OpenedTenant): boolean {
   return state.head.sequence !== from.sequence;
 }
 
-function idOf({ tenant, transaction }: ValidatedPosting): string {
-  return `${tenant} ${transaction}`;
-}
-
-function targetOf({ tenant, target }: ValidatedPosting): string {
-  return `${tenant} ${target?.uuid ?? ''}`;
-}
-
-function keyOf({ tenant, idempotencyKey }: ValidatedPosting): string {
-  return `${tenant} ${idempotencyKey}`;
+// The clock may be an estimate behind that of another replica, whose events the batch follows.
+function timeOf({ head }: TenantState, nowMs: number): number {
+  return Math.max(nowMs, head.lastMs);
 }

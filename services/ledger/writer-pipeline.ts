@@ -6,6 +6,7 @@ import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type P
 import { isServerError, isStaleConnection } from '../platform/postgres-errors.ts';
 import type { AccountCache, TenantState } from './account-cache.ts';
 import { Batch } from './batch.ts';
+import type { Decided } from './batch-targets.ts';
 import { DatabaseClock } from './clock.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
@@ -44,7 +45,7 @@ export class WriterPipeline {
   /** State after the newest batch that was sent and is not yet known to be committed. */
   private readonly unconfirmedStates = new Map<string, TenantState>();
   /** Of batches that were sent and are not yet known to be committed, oldest first. */
-  private unconfirmed: readonly Batch['decided'][] = [];
+  private unconfirmed: readonly Decided[] = [];
   private batchesStarted = 0;
   private readonly clock = new DatabaseClock();
   private keyRepeatedAt = -Infinity;
