@@ -119,6 +119,11 @@ describe('the OpenAPI document', () => {
       const at = [...pointer, 'schema'].map((each) => encodeURIComponent(each.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
       for (const example of examples) faults.push(...contract.fits(`/${at}`, example).map((fault) => `${place}: ${fault}`));
     };
+    for (const [type, { post }] of Object.entries<any>(contract.document.webhooks)) {
+      const media = post.requestBody.content['application/json'];
+      check(type, ['webhooks', type, 'post', 'requestBody', 'content', 'application/json'], media);
+      expect(media.example.type).toBe(type);
+    }
     for (const { method, path, definition } of contract.operations) {
       const place = ['paths', path, method.toLowerCase()];
       const named = `${method} ${path}`;

@@ -193,6 +193,8 @@ function failedTestFields(metadata: Record<string, string>): object {
 /** A service's error as the client sees it; null for an internal fault. `sent`: the body or query of the request. */
 export function apiErrorOf(error: ConnectError, sent: unknown): ApiError | null {
   const refusal = refusalOf(error);
+  // A service of the version before does not have the call.
+  if (!refusal && error.code === Code.Unimplemented) return new ApiError('route_not_found');
   if (!refusal) return transientCodes.has(error.code) ? new ApiError('unavailable') : null;
   const { reason: code, metadata = {} } = refusal;
   // With `credential` the service rejected our internal token, not the client's credential.

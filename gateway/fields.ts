@@ -12,7 +12,18 @@ export const accountStatuses = ['active', 'closed'] as const;
 /** What a batch does about accounts that exist. */
 export const onExisting = ['error', 'skip'] as const;
 /** Events that a webhook may subscribe to. */
-export const webhookEvents = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
+export const webhookEvents = [
+  'transaction.posted',
+  'balance.updated',
+  'account.created',
+  'account.updated',
+  'hold.created',
+  'hold.captured',
+  'hold.voided',
+  'hold.expired',
+  'definition.changed',
+  'test.webhook',
+] as const;
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Sides of an entry. */

@@ -2,11 +2,11 @@
 // Records with metadata are written as text: parsing stored metadata would cost the hot path, and numbers their digits.
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
-import type { AccountRecord, Event, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, Event, HoldRecord, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
-import { originRecord } from '../services/platform/payment-records.ts';
+import { holdRecord, originRecord } from '../services/platform/payment-records.ts';
 import { rateLimitHeaders } from './errors.ts';
 
 /** The media type of an answer that is written as text. */
@@ -185,6 +185,11 @@ export function transactionJson(transaction: Transaction): string {
   );
 }
 
+/** `data.hold` as JSON. */
+export function holdJson(hold: HoldRecord): string {
+  return `${openWith(holdRecord(hold), hold.metadata)}}`;
+}
+
 /** `data.balance` as JSON. */
 export function balanceJson(balance: Balance): string {
   const { accountId, accountCode, currency, debits, credits, pendingDebits, pendingCredits, available, version, updatedMs } = balance;
@@ -218,7 +223,7 @@ export function eventJson(event: Event): string {
   return `${JSON.stringify(fields).slice(0, -1)},"data":${eventDataJson(event)}}`;
 }
 
-function eventDataJson({ data, sequence }: Event): string {
+function eventDataJson({ data, type, sequence }: Event): string {
   const position = `"sequence":${sequence}`;
   if (data.case === 'transactionPosted') return `${postedFields(data.value)},${position}}`;
   if (data.case === 'accountCreated' && data.value.account) {
@@ -226,6 +231,17 @@ function eventDataJson({ data, sequence }: Event): string {
   }
   if (data.case === 'accountUpdated' && data.value.account) {
     return `${accountFields(data.value.account)},"changes":${JSON.stringify(data.value.changes)},${position}}`;
+  }
+  if (data.case === 'holdCreated' && data.value.hold) return holdJson(data.value.hold);
+  if (data.case === 'holdEnded' && data.value.hold) {
+    const { hold, description } = data.value;
+    // Nobody describes an expiry.
+    const more = type === 'hold.voided' ? { void_description: description } : {};
+    return `${openWith({ ...holdRecord(hold), ...more }, hold.metadata)}}`;
+  }
+  if (data.case === 'definitionChanged') {
+    const { kind, id, version, record = 'null' } = data.value;
+    return `{"kind":"${kind}","id":${quote(id)},"version":${version},"record":${record}}`;
   }
   throw new Error(`an event of the log with unknown data: ${String(data.case)}`);
 }
@@ -253,6 +269,7 @@ function postedFields(posted: TransactionPosted): string {
     })),
     reverses,
     origin: originRecord(posted.origin),
+    unreversed: posted.unreversed?.amounts ?? null,
   };
   return openWith(fields, posted.metadata);
 }

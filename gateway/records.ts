@@ -94,7 +94,10 @@ const errorClasses = [
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
-const transactionKinds = ['single', 'double', 'reversal', 'exchange'];
+const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'capture'];
+/** Types of the events in the log. The others are derived from them. */
+const logEvents = webhookEvents.filter((each) => !['balance.updated', 'hold.captured', 'test.webhook'].includes(each));
+const holdStatuses = ['pending', 'captured', 'voided', 'expired'];
 
 /** Named enums. Without a name, client generators make a different type of every use. */
 export const words: Record<string, readonly string[]> = {
@@ -106,6 +109,7 @@ export const words: Record<string, readonly string[]> = {
   Currency: currencies,
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
+  HoldStatus: holdStatuses,
   LimitStatus: limitStatuses,
   LimitSubject: limitSubjects,
   Rounding: roundings,
@@ -135,6 +139,8 @@ const ended = {
   failed_at: { ...time, description: 'Only if it has failed.' },
 };
 
+const origin = { anyOf: [ref('Origin'), { type: 'null' }], description: 'What it came from besides its entries; null: nothing.' };
+
 const transaction = {
   transaction_id: id('txn'),
   kind: word(transactionKinds),
@@ -151,7 +157,25 @@ const transaction = {
   sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
   reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
   reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
-  origin: { anyOf: [ref('Origin'), { type: 'null' }], description: 'What the transaction came from besides its entries; null: nothing.' },
+  origin,
+};
+
+const hold = {
+  hold_id: id('hold'),
+  status: { ...word(holdStatuses), description: '`pending`, or how it ended.' },
+  idempotency_key: string,
+  description: string,
+  reference: maybe(string),
+  currency: { ...maybeWord(currencies), description: 'null: several currencies.' },
+  amount: { ...maybe(money), description: 'Sum of the debits; null if there are several currencies.' },
+  entries: list(ref('HoldEntry')),
+  metadata,
+  expires_at: { ...maybe(time), description: 'From then on it can’t be captured; null: never.' },
+  captures: { ...integer, description: 'How often it was captured.' },
+  created_at: time,
+  ended_at: maybe(time),
+  sequence: { ...long, description: 'Position of its `hold.created` in the tenant’s log.' },
+  origin,
 };
 
 /** `data.pagination` of a list. */
@@ -267,6 +291,16 @@ export const schemas: Record<string, Schema> = {
     ...record({ ...transaction, transaction_id: maybe(id('txn')), idempotency_key: maybe(string), sequence: maybe(long) }),
     description: 'What a dry run would have posted; it has no `transaction_id` and no `sequence`.',
   },
+  Hold: record(hold),
+  HoldEntry: record({
+    account_id: id('acc'),
+    account_code: string,
+    side: word(sides),
+    currency: word(currencies),
+    amount: money,
+    captured: money,
+    remaining: { ...money, description: 'Still reserved; `0.00` once the hold has ended.' },
+  }),
   Origin: record({
     hold_id: { ...maybe(id('hold')), description: 'The hold that a capture took from.' },
     template: { ...maybe(string), description: 'Always null in this version.' },
@@ -303,10 +337,10 @@ export const schemas: Record<string, Schema> = {
     balance: { ...money, description: 'Signed, in the account’s normal direction.' },
     debits: money,
     credits: money,
-    pending_debits: { ...money, description: 'Always 0.00 in this version.' },
-    pending_credits: { ...money, description: 'Always 0.00 in this version.' },
-    available: { ...money, description: 'Equals the balance in this version.' },
-    version: { ...long, description: 'Number of transactions that changed this balance.' },
+    pending_debits: { ...money, description: 'What open holds reserve.' },
+    pending_credits: { ...money, description: 'What open holds reserve.' },
+    available: { ...money, description: 'The balance without what is pending on its way out.' },
+    version: { ...long, description: 'Number of events that changed this balance: transactions, holds, releases.' },
     updated_at: maybe(time),
   }),
   BalanceChange: record({
@@ -319,7 +353,7 @@ export const schemas: Record<string, Schema> = {
   }),
   Event: record({
     id: id('evt'),
-    type: word(['transaction.posted', 'account.created', 'account.updated']),
+    type: word(logEvents),
     sequence: long,
     created: { ...long, description: 'Unix time in seconds.' },
     actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },

@@ -1,5 +1,6 @@
 // The words of double entry: accounts, balances, entries, and why a change is refused. Pure; amounts are minor units.
 import { toDecimal } from '../platform/money.ts';
+import type { LimitRules, Use } from './velocity.ts';
 
 /** The two sides of an account. */
 export type Side = 'debit' | 'credit';
@@ -158,6 +159,8 @@ export interface Books {
   balance(account: Account, currency: string): Balance;
   /** The account that balances single entries in a currency. */
   suspense(currency: string): Account;
+  /** The tenant's velocity limits, and the time of the event, milliseconds since the Unix epoch; null or absent where it has none. */
+  velocity?: { rules: LimitRules; atMs: number } | null;
 }
 
 /** One line as it is posted. */
@@ -185,8 +188,10 @@ export interface Posted {
   lines: Line[];
   /** One an account and currency, in order of first appearance. */
   changes: BalanceChange[];
-  /** Reasons for which it would have been refused without an override. */
-  broken: Reason[];
+  /** Reasons, and ids of velocity limits, for which it would have been refused without an override. */
+  broken: string[];
+  /** What velocity limits count of it, or get back; null where there is nothing. */
+  uses: Use[] | null;
 }
 
 /** The balance of an account without postings. */

@@ -7,6 +7,8 @@ import {
   type Origin,
   type PostedEntry,
   type TransactionPosted,
+  type Unreversed,
+  type VelocityUses,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
@@ -26,6 +28,7 @@ import {
 } from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
 import { checkedAmount, checkedConditions, checkedExchange } from './payment-fields.ts';
+import type { Use } from './velocity.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
 export interface ValidatedPosting extends RequestContent {
@@ -54,24 +57,11 @@ export interface ValidatedPosting extends RequestContent {
   origin: Origin | null;
   /** Why blocks and limits do not refuse it; null: they do. */
   overrideReason: string | null;
-  /** What only holds, captures and reversals may have; null: nothing. */
-  options: CommandOptions | null;
 }
 
 /** What a call has for all its commands. */
 export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
   Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
-
-/** What of its target a command takes, or how long a hold lasts. */
-export interface CommandOptions {
-  /** Minor units to capture or reverse. Without it the entries, or all that is left where there are none. */
-  amount?: bigint;
-  /** Whether a capture releases what it leaves; true if absent. */
-  final?: boolean;
-  /** When a hold expires, milliseconds since the Unix epoch, or in how many seconds; neither: never. */
-  expiresAtMs?: number;
-  expiresIn?: number;
-}
 
 /** The message, with the trace context of its call where it has none of its own. */
 export function withTraceparent<Message extends { traceparent: string }>(
@@ -211,7 +201,7 @@ const noFingerprint = Buffer.alloc(0);
 // The messages below are literals, because `create` costs twice the time and three times the memory.
 
 /** The event of a posting that the rules allow, as the log stores it. */
-export function postedEventOf(posting: ValidatedPosting, { lines, changes, broken }: Posted): TransactionPosted {
+export function postedEventOf(posting: ValidatedPosting, { lines, changes, broken, uses }: Posted): TransactionPosted {
   const event: TransactionPosted = {
     $typeName: 'ledger.v1.TransactionPosted',
     transactionId: posting.transactionId,
@@ -231,7 +221,22 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
       override: { reason: posting.overrideReason, broken },
     });
   } else if (posting.origin) event.origin = posting.origin;
+  if (uses) event.uses = usesMessage(uses);
   return event;
+}
+
+/** What velocity limits have counted of an event. */
+export function usesMessage(uses: Use[], withPositions = false): VelocityUses {
+  const messages = uses.map(({ limit, subject, stepMs, amount, count, positions }) => ({
+    $typeName: 'ledger.v1.VelocityUse' as const,
+    limitId: limit.id,
+    subject,
+    stepMs: BigInt(stepMs),
+    amount: toDecimal(amount),
+    count,
+    positions: withPositions ? positions : [],
+  }));
+  return { $typeName: 'ledger.v1.VelocityUses', uses: messages };
 }
 
 function entryMessage({ account, amount, side, currency, counter, balanceAfter }: Line): PostedEntry {
@@ -268,7 +273,7 @@ function balanceMessage({ account, currency, before, after }: BalanceChange): Ch
 /** A posted transaction from its event and the event's position and time in the log. */
 export function transactionOf(
   event: TransactionPosted,
-  position: { tenantId: string; sequence: bigint; createdMs: number; reversedBy?: string | undefined },
+  position: { tenantId: string; sequence: bigint; createdMs: number; reversedBy?: string | undefined; unreversed?: Unreversed | undefined },
 ): Transaction {
   const { transactionId, kind, idempotencyKey, description, entries, metadata } = event;
   const transaction: Transaction = {
@@ -287,6 +292,7 @@ export function transactionOf(
   if (event.reference !== undefined) transaction.reference = event.reference;
   if (event.reverses !== undefined) transaction.reverses = event.reverses;
   if (position.reversedBy !== undefined) transaction.reversedBy = position.reversedBy;
+  if (position.unreversed !== undefined) transaction.unreversed = position.unreversed;
   if (event.origin !== undefined) transaction.origin = event.origin;
   const currency = entries[0]?.currency;
   if (currency !== undefined && entries.every((entry) => entry.currency === currency)) {

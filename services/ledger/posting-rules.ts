@@ -21,10 +21,13 @@ import {
   type Request,
   type Side,
 } from './accounting.ts';
+import { exceededBy, subjectKey, usesOf, type Use } from './velocity.ts';
+
+const countedKinds: readonly Request['kind'][] = ['single', 'double', 'exchange', 'hold'];
 
 /**
  * Decides a request: its lines and the balances after it. Changes nothing itself. Throws {@link Refusal}; the order of checks is shape,
- * existence and fit, conditions, blocks, floors, ceilings.
+ * existence and fit, conditions, blocks, floors, ceilings, velocity limits.
  */
 export function post(request: Request, books: Books): Posted {
   if (request.kind !== 'single') debitsMustEqualCredits(request.entries);
@@ -49,17 +52,39 @@ export function post(request: Request, books: Books): Posted {
   if (release) releasePending(release, changes, books);
   for (const change of changes) totalsMustFit(change, request);
   if (request.require) conditionsMustHold(request.require, books, changes);
-  const broken: Reason[] = [];
-  const refuseUnlessOverridden = (refusal: Refusal | null) => {
-    if (!refusal) return;
+  const broken: string[] = [];
+  const refuseUnlessOverridden = (refusal: Refusal | null, name: string | undefined = refusal?.reason) => {
+    if (!refusal || name === undefined) return;
     if (!request.override) throw refusal;
-    if (!broken.includes(refusal.reason)) broken.push(refusal.reason);
+    if (!broken.includes(name)) broken.push(name);
   };
   lines.forEach(({ account, side }, index) => refuseUnlessOverridden(blockedSide(account, side, index, request)));
   reserve?.forEach(({ code, side }, index) => refuseUnlessOverridden(blockedSide(books.account(code) as Account, side, index, request)));
   for (const change of changes) refuseUnlessOverridden(belowFloor(change, request));
   for (const change of changes) refuseUnlessOverridden(aboveCeiling(change, request));
-  return { lines, changes, broken };
+  const uses = books.velocity ? countedUses(lines, request, books.velocity, refuseUnlessOverridden) : null;
+  return { lines, changes, broken, uses };
+}
+
+// What velocity limits count. Reversals neither count nor give back, and a hold's capture was counted with the hold.
+function countedUses(
+  lines: readonly Line[],
+  request: Request,
+  { rules, atMs }: NonNullable<Books['velocity']>,
+  refuse: (refusal: Refusal, name: string) => void,
+): Use[] | null {
+  if (!countedKinds.includes(request.kind)) return null;
+  const counted = request.reserve ?? lines.map(({ account, ...line }) => ({ ...line, code: account.code }));
+  const uses = usesOf(counted, rules, atMs);
+  for (const use of uses) {
+    const { limit, subject, positions } = use;
+    const tag = limit.paused ? null : exceededBy(use, rules.steps.get(subjectKey(limit.id, subject)) ?? [], atMs);
+    if (tag === null) continue;
+    const most = tag === 'max_count' ? limit.maxCount : `${toDecimal(limit.maxAmount ?? 0n)} ${limit.currency}`;
+    const message = `the ${limit.side}s of ${subject} would exceed the ${tag} of ${most}, which limit ${limit.id} allows in its window`;
+    refuse(new Refusal('limit_exceeded', message, { field: fieldOf(request, positions.at(-1) ?? 0), tag, value: limit.id }), limit.id);
+  }
+  return uses.length === 0 ? null : uses;
 }
 
 /** The change of a balance, begun with the first entry on it. */

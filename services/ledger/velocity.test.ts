@@ -34,7 +34,7 @@ const rulesOf = (limits: Limit[], above: Record<string, string[]> = {}): LimitRu
   above: new Map(Object.entries(above)),
   steps: new Map(),
 });
-const line = (code: string, side: string, amount: bigint, currency = 'NGN') => ({ account: { code }, side, amount, currency });
+const line = (code: string, side: string, amount: bigint, currency = 'NGN') => ({ code, side, amount, currency });
 
 /** A limit's steps while uses come, as the writer keeps them: through their stored text. */
 class Counter {

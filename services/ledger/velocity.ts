@@ -63,7 +63,7 @@ export interface Use {
 
 /** What limits need of a line. */
 export interface CountedLine {
-  account: { code: string };
+  code: string;
   side: string;
   currency: string;
   amount: bigint;
@@ -88,8 +88,9 @@ export function limitsOf(code: string, above: readonly string[], limits: LimitRu
 /** What lines use of a tenant's limits at a time, oldest limits first. All lines that one subject counts are one use. */
 export function usesOf(lines: readonly CountedLine[], { limits, above }: LimitRules, atMs: number): Use[] {
   const uses = new Map<string, Use>();
-  for (const [position, { account, side, currency, amount }] of lines.entries()) {
-    for (const { limit, subject } of limitsOf(account.code, above.get(account.code) ?? [account.code], limits)) {
+  for (const [position, { code, side, currency, amount }] of lines.entries()) {
+    // An account that its first use has created is below no group.
+    for (const { limit, subject } of limitsOf(code, above.get(code) ?? [code], limits)) {
       if (limit.side !== side || limit.currency !== currency) continue;
       const key = subjectKey(limit.id, subject);
       const use = uses.get(key) ?? { limit, subject, stepMs: stepAt(limit.window, atMs), amount: 0n, count: 1, positions: [] };

@@ -43,7 +43,7 @@ test('a hold is written with its lines, and changed', async () => {
   const tenant = newUuid();
   const hold = holdOf(tenant);
   const part = { tenant, of: hold.made!.id, number: 1, sequence: 5n };
-  const velocity = { tenant, limitId: 'limit', subject: 's', steps: '[]' };
+  const velocity = { tenant, limitId: 'limit', subject: 's', steps: [] };
   expect(await write(tenant, { holds: [hold], parts: [part], velocity: [velocity] })).toBe(7);
   const [stored] = await rowsOf('holds', tenant);
   expect(stored).toMatchObject({ sequence: 4, idempotency_key: 'k', status: 'pending', expires_at: null, reference: null });
@@ -55,13 +55,13 @@ test('a hold is written with its lines, and changed', async () => {
     { ...line, side: 'credit' },
   ];
   const changed: HoldWrite = { ...hold, made: null, status: 'captured', lines: captured };
-  expect(await write(tenant, { holds: [changed], velocity: [{ ...velocity, steps: '[[1,2,3]]' }] })).toBe(7);
+  expect(await write(tenant, { holds: [changed], velocity: [{ ...velocity, steps: [[1, 2n, 3]] }] })).toBe(7);
   expect(await rowsOf('holds', tenant)).toMatchObject([{ status: 'captured' }]);
   expect(await rowsOf('hold_entries', tenant)).toMatchObject([
     { position: 1, captured: 0, remaining: 100 },
     { position: 0, captured: 30, remaining: 0 },
   ]);
-  expect(await rowsOf('velocity', tenant)).toMatchObject([{ steps: '[[1,2,3]]' }]);
+  expect(await rowsOf('velocity', tenant)).toMatchObject([{ steps: '[[1,"2",3]]' }]);
 });
 
 test('nothing is written where a row is not as it was read, or another took the number of a part', async () => {
@@ -87,5 +87,5 @@ test('nothing of another tenant is written', async () => {
   expect(await write(other, { holds: [hold] })).toBe('42501');
   expect(await write(other, { holds: [{ ...hold, made: null, status: 'voided' }] })).toBe('40001');
   expect(await write(other, { parts: [{ tenant, of: newUuid(), number: 1, sequence: 5n }] })).toBe('42501');
-  expect(await write(other, { velocity: [{ tenant, limitId: 'l', subject: 's', steps: '[]' }] })).toBe('42501');
+  expect(await write(other, { velocity: [{ tenant, limitId: 'l', subject: 's', steps: [] }] })).toBe('42501');
 });

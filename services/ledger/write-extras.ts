@@ -1,5 +1,6 @@
 // What few batches write besides postings: parts of reversals and holds, holds, and what velocity limits have counted.
 import { bigintArray, bytesArray, plainArray, textArray, uuidArray } from '../platform/arrays.ts';
+import { stepsText, type Step } from './velocity.ts';
 
 /** An event that changes a hold, or reverses a part of a transaction. */
 export interface PartWrite {
@@ -48,8 +49,7 @@ export interface VelocityWrite {
   tenant: string;
   limitId: string;
   subject: string;
-  /** JSON text. */
-  steps: string;
+  steps: readonly Step[];
 }
 
 /** All that `write_extras` writes: each hold, and each count of a limit, once. */
@@ -121,6 +121,6 @@ export function extraValues({ parts, holds, velocity }: Extras): unknown[] {
     uuidArray(velocity.map(({ tenant }) => tenant)),
     textArray(velocity.map(({ limitId }) => limitId)),
     textArray(velocity.map(({ subject }) => subject)),
-    textArray(velocity.map(({ steps }) => steps)),
+    textArray(velocity.map(({ steps }) => stepsText(steps))),
   ];
 }
