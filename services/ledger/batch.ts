@@ -6,13 +6,13 @@ import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
+import { Known, idOf, keyOf, targetOf, type Decided } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { asDryRun, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
 import { commandsOf, isAbandoned, isUndoable, neverSent, type Done, type Item, type ItemOutcome } from './queue.ts';
 import { readIdsOfRefused, type Settled } from './refused.ts';
-import { reversibleOf, takeReversal, untouched, type Reversible } from './reversals.ts';
-import { suspenseCode } from './templates.ts';
+import { takeReversal, untouched } from './reversals.ts';
 import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
 
@@ -34,13 +34,7 @@ export class Batch {
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
   readonly settled: Settled[] = [];
-  /** What a batch that cannot see this one's commit yet has to know. */
-  readonly decided = {
-    /** Used keys, by tenant and key. */
-    keys: new Map<string, queries.UsedKey>(),
-    /** By tenant and id: what this batch leaves to reverse of transactions. */
-    reversed: new Map<string, Reversible>(),
-  };
+  readonly known: Known;
   /** Tenants (UUIDs) whose logs were written to. */
   writtenTenants: string[] = [];
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
@@ -50,23 +44,17 @@ export class Batch {
   private readonly cursors: ActiveCursors;
   private activatedCursors: string[] = [];
   private readonly openedTenants = new Map<string, OpenedTenant>();
-  /** Of batches whose commits may not be visible yet to what this one reads, oldest first. */
-  private readonly pending: readonly Batch['decided'][];
-  /** As `decided.reversed`, before this batch. */
-  private readonly originals = new Map<string, Reversible>();
-  /** By tenant and transaction id: keys under which ids of undoable items were posted. The database would reject the whole item. */
-  private keysOfIds = new Map<string, string>();
   /** By tenant and code: accounts whose balances differ from their entries, and in what. Nothing is posted to them. */
   private readonly inconsistentAccounts = new Map<string, string>();
   private readonly changes = new Changes();
   /** Tenants (UUIDs) of refused items that an earlier call may have been sent with. */
   private readonly refusedAfterSend = new Set<string>();
 
-  constructor(items: Item[], cursors: ActiveCursors, pending: readonly Batch['decided'][] = []) {
+  constructor(items: Item[], cursors: ActiveCursors, pending: readonly Decided[] = []) {
     this.items = items;
     this.tenants = [...new Set(items.map(({ tenant }) => tenant))].sort();
     this.cursors = cursors;
-    this.pending = pending;
+    this.known = new Known(pending);
   }
 
   /** Adds a tenant's state; items of tenants without are not decided. */
@@ -98,7 +86,7 @@ export class Batch {
       const [first] = commands;
       if (first.target || first.retry || uncertain || commands.length > 1 || dryRun) return false;
       const accounts = this.openedTenants.get(tenant)?.state.accounts;
-      return accounts !== undefined && this.codesOf(first).every((code) => accounts.has(code));
+      return accounts !== undefined && this.known.codesOf(first).every((code) => accounts.has(code));
     });
   }
 
@@ -112,27 +100,15 @@ export class Batch {
    * statement that waited for a lock still sees what it saw before. Send it together with `begin`, then call `readMissing`.
    */
   async read(client: Client): Promise<void> {
-    const commands = commandsOf(this.items);
-    const [time, keys, originals, keysOfIds] = await allSettledOrThrow([
-      client.query<{ now_ms: number }>(readClock),
-      queries.usedKeys(client, commands),
-      queries.originalsOf(
-        client,
-        commands.filter(({ kind }) => kind === 'reversal'),
-      ),
-      queries.keysOfIds(client, commandsOf(this.items.filter(isUndoable))),
-    ]);
+    const [time] = await allSettledOrThrow([client.query<{ now_ms: number }>(readClock), this.known.read(client, this.items)]);
     this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
-    for (const row of keys) this.decided.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
-    for (const row of originals) this.originals.set(`${row.tenant_id} ${row.id}`, reversibleOf(row));
-    this.keysOfIds = keysOfIds;
   }
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
   async readMissing(client: Client): Promise<void> {
     const [found] = await Promise.all([
       this.readAccounts(client),
-      queries.readReplays(client, this.decided.keys),
+      queries.readReplays(client, this.known.decided.keys),
       readLimits(client, this.states),
     ]);
     await readCounts(client, this.states, found);
@@ -144,7 +120,7 @@ export class Batch {
     for (const posting of commandsOf(this.items)) {
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       if (!accounts) continue;
-      for (const code of this.codesOf(posting)) {
+      for (const code of this.known.codesOf(posting)) {
         if (!accounts.has(code)) wanted.set(`${posting.tenant} ${code}`, [posting.tenant, code]);
       }
     }
@@ -159,13 +135,6 @@ export class Batch {
       else this.inconsistentAccounts.set(`${tenant} ${code}`, queries.whyInconsistent(found));
     }
     return codes;
-  }
-
-  private codesOf(posting: ValidatedPosting): string[] {
-    const original = posting.target && this.originals.get(`${posting.tenant} ${posting.target.uuid}`);
-    const codes = original ? original.entries.map((entry) => entry.accountCode) : posting.entries.map((entry) => entry.code);
-    if (posting.require) codes.push(...posting.require.map(({ code }) => code));
-    return posting.kind === 'single' ? [...codes, suspenseCode(posting.entries[0]?.currency ?? '')] : codes;
   }
 
   /** Applies the rules, item by item. */
@@ -205,47 +174,33 @@ export class Batch {
 
   private doneBy(command: ValidatedPosting, item: Item, state: TenantState): Done {
     const key = keyOf(command);
-    const used = this.decided.keys.get(key) ?? this.usedByPending(key);
+    const used = this.known.used(key);
     // An unknown original takes precedence over a used key; a transaction that was reversed exists.
-    const original = command.kind === 'reversal' ? this.originalOf(command) : null;
+    const original = command.kind === 'reversal' ? this.known.originalOf(command) : null;
     if (used) return replayOf(item, command, used);
     // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
     if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
     // The clock may be an estimate behind that of another replica, whose events this one follows.
     if (command.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= command.validUntilMs)
       throw tooLate(command.validUntilMs);
-    if (this.keysOfIds.size > 0 && this.keysOfIds.has(idOf(command))) throw idReused(command);
+    if (this.known.keysOfIds.size > 0 && this.known.keysOfIds.has(idOf(command))) throw idReused(command);
     const reversal = original && takeReversal(command, original);
     this.checkConsistency(command);
     const transaction = this.changes.post(state, command, reversal, this.nowMs);
-    if (reversal) this.changes.set(this.decided.reversed, targetOf(command), reversal.rest);
+    if (reversal) this.changes.set(this.known.decided.reversed, targetOf(command), reversal.rest);
     if (isUndoable(item)) {
-      this.changes.set(this.keysOfIds, idOf(command), command.idempotencyKey);
-      if (!reversal) this.changes.set(this.decided.reversed, idOf(command), untouched(transaction.entries));
+      this.changes.set(this.known.keysOfIds, idOf(command), command.idempotencyKey);
+      if (!reversal) this.changes.set(this.known.decided.reversed, idOf(command), untouched(transaction.entries));
     }
     const { transaction: id, fingerprint } = command;
-    this.changes.set(this.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
+    this.changes.set(this.known.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
     return resultOf(transaction, false);
-  }
-
-  /** A pending key's transaction may not have been read; then the posting meets the unique index and takes the locking path. */
-  private usedByPending(key: string): queries.UsedKey | undefined {
-    const used = this.pending.find(({ keys }) => keys.has(key))?.keys.get(key);
-    return used?.transaction && used;
-  }
-
-  private originalOf(command: ValidatedPosting): Reversible {
-    const id = targetOf(command);
-    const newest = [...this.pending, this.decided].findLast(({ reversed }) => reversed.has(id));
-    const original = newest?.reversed.get(id) ?? this.originals.get(id);
-    if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
-    return original;
   }
 
   // Refused before it is written, because a batch that the database rejects is bisected and delays the whole tenant.
   private checkConsistency(posting: ValidatedPosting): void {
     if (this.inconsistentAccounts.size === 0) return;
-    for (const code of this.codesOf(posting)) {
+    for (const code of this.known.codesOf(posting)) {
       const why = this.inconsistentAccounts.get(`${posting.tenant} ${code}`);
       if (why !== undefined) throw new Refusal('internal', why);
     }
@@ -322,7 +277,7 @@ export class Batch {
     const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
     await queries.readReplays(client, used);
     // Only after the reads, because a batch that starts meanwhile relies on `keys`.
-    for (const [key, row] of used) this.decided.keys.set(key, row);
+    for (const [key, row] of used) this.known.decided.keys.set(key, row);
     for (const settled of refused) {
       if (settled.item.commands.every((command) => used.has(keyOf(command)))) settled.outcome = this.outcomeOf(settled.item);
     }
@@ -332,16 +287,4 @@ export class Batch {
 
 function hasMoved({ state, from }: OpenedTenant): boolean {
   return state.head.sequence !== from.sequence;
-}
-
-function idOf({ tenant, transaction }: ValidatedPosting): string {
-  return `${tenant} ${transaction}`;
-}
-
-function targetOf({ tenant, target }: ValidatedPosting): string {
-  return `${tenant} ${target?.uuid ?? ''}`;
-}
-
-function keyOf({ tenant, idempotencyKey }: ValidatedPosting): string {
-  return `${tenant} ${idempotencyKey}`;
 }

@@ -7,6 +7,7 @@ import { isServerError, isStaleConnection } from '../platform/postgres-errors.ts
 import type { AccountCache, TenantState } from './account-cache.ts';
 import { Batch } from './batch.ts';
 import { DatabaseClock } from './clock.ts';
+import type { Decided } from './known.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
 import { begin } from './writer-queries.ts';
@@ -44,7 +45,7 @@ export class WriterPipeline {
   /** State after the newest batch that was sent and is not yet known to be committed. */
   private readonly unconfirmedStates = new Map<string, TenantState>();
   /** Of batches that were sent and are not yet known to be committed, oldest first. */
-  private unconfirmed: readonly Batch['decided'][] = [];
+  private unconfirmed: readonly Decided[] = [];
   private batchesStarted = 0;
   private readonly clock = new DatabaseClock();
   private keyRepeatedAt = -Infinity;
@@ -92,7 +93,7 @@ export class WriterPipeline {
       sent = true;
       const answer = batch.write(this.client);
       for (const state of batch.states) this.unconfirmedStates.set(state.head.tenant, state);
-      this.unconfirmed = [...this.unconfirmed, batch.decided];
+      this.unconfirmed = [...this.unconfirmed, batch.known.decided];
       this.isDeciding = false;
       this.options.onFree();
       this.clock.observe(await answer, sentAt);
@@ -181,7 +182,7 @@ export class WriterPipeline {
       this.unconfirmedStates.delete(state.head.tenant);
       this.options.cache.put(state.head.tenant, state);
     }
-    this.unconfirmed = this.unconfirmed.filter((each) => each !== batch.decided);
+    this.unconfirmed = this.unconfirmed.filter((each) => each !== batch.known.decided);
   }
 
   /** Whether the writing connection still works. */
