@@ -2,22 +2,21 @@
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import type { TenantState } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
-import { BatchTargets, isHoldCommand, type Decided } from './batch-targets.ts';
+import { BatchHolds, isHoldCommand } from './batch-holds.ts';
 import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
 import { mustBePending } from './holds.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
+import { Known, idOf, keyOf, targetOf, type Decided } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { asDryRun, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
 import { commandsOf, isAbandoned, isUndoable, neverSent, type Done, type Item, type ItemOutcome } from './queue.ts';
 import { readIdsOfRefused, type Settled } from './refused.ts';
 import { takeReversal, untouched } from './reversals.ts';
-import { suspenseCode } from './templates.ts';
 import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
-import { idOf, keyOf, targetOf } from './writer-queries.ts';
 
 /** Time a call to the database gets at least, milliseconds: a call that comes too late is decided again on the locking path. */
 const minCallMs = 1_000;
@@ -37,8 +36,7 @@ export class Batch {
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
   readonly settled: Settled[] = [];
-  /** What a batch that cannot see this one's commit yet has to know. */
-  readonly decided: Decided = { keys: new Map(), reversed: new Map(), holds: new Map() };
+  readonly known: Known;
   /** Tenants (UUIDs) whose logs were written to. */
   writtenTenants: string[] = [];
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
@@ -48,14 +46,10 @@ export class Batch {
   private readonly cursors: ActiveCursors;
   private activatedCursors: string[] = [];
   private readonly openedTenants = new Map<string, OpenedTenant>();
-  /** Of batches whose commits may not be visible yet to what this one reads, oldest first. */
-  private readonly pending: readonly Decided[];
-  /** By tenant and transaction id: keys under which ids of undoable items were posted. The database would reject the whole item. */
-  private keysOfIds = new Map<string, string>();
   /** By tenant and code: accounts whose balances differ from their entries, and in what. Nothing is posted to them. */
   private readonly inconsistentAccounts = new Map<string, string>();
   private readonly changes = new Changes();
-  private readonly targets: BatchTargets;
+  private readonly holds: BatchHolds;
   /** Tenants (UUIDs) of refused items that an earlier call may have been sent with. */
   private readonly refusedAfterSend = new Set<string>();
 
@@ -63,8 +57,8 @@ export class Batch {
     this.items = items;
     this.tenants = [...new Set(items.map(({ tenant }) => tenant))].sort();
     this.cursors = cursors;
-    this.pending = pending;
-    this.targets = new BatchTargets(this.changes, this.decided, pending);
+    this.known = new Known(pending);
+    this.holds = new BatchHolds(this.changes, this.known);
   }
 
   /** Adds a tenant's state; items of tenants without are not decided. */
@@ -96,7 +90,7 @@ export class Batch {
       const [first] = commands;
       if (first.target || first.retry || uncertain || commands.length > 1 || dryRun) return false;
       const accounts = this.openedTenants.get(tenant)?.state.accounts;
-      return accounts !== undefined && this.codesOf(first).every((code) => accounts.has(code));
+      return accounts !== undefined && this.known.codesOf(first).every((code) => accounts.has(code));
     });
   }
 
@@ -106,27 +100,19 @@ export class Batch {
   }
 
   /**
-   * Reads the clock, the used keys, and what commands are about. These are statements of their own after the locking one, because a
+   * Reads the clock, the used keys and what is to be reversed. These are statements of their own after the locking one, because a
    * statement that waited for a lock still sees what it saw before. Send it together with `begin`, then call `readMissing`.
    */
   async read(client: Client): Promise<void> {
-    const commands = commandsOf(this.items);
-    const [time, keys, keysOfIds] = await allSettledOrThrow([
-      client.query<{ now_ms: number }>(readClock),
-      queries.usedKeys(client, commands),
-      queries.keysOfIds(client, commandsOf(this.items.filter(isUndoable))),
-      this.targets.read(client, commands),
-    ]);
+    const [time] = await allSettledOrThrow([client.query<{ now_ms: number }>(readClock), this.known.read(client, this.items)]);
     this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
-    for (const [key, used] of keys) this.decided.keys.set(key, used);
-    this.keysOfIds = keysOfIds;
   }
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
   async readMissing(client: Client): Promise<void> {
     const [found] = await Promise.all([
       this.readAccounts(client),
-      queries.readReplays(client, this.decided.keys),
+      queries.readReplays(client, this.known.decided.keys),
       readLimits(client, this.states),
     ]);
     await readCounts(client, this.states, found);
@@ -138,7 +124,7 @@ export class Batch {
     for (const posting of commandsOf(this.items)) {
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       if (!accounts) continue;
-      for (const code of this.codesOf(posting)) {
+      for (const code of this.known.codesOf(posting)) {
         if (!accounts.has(code)) wanted.set(`${posting.tenant} ${code}`, [posting.tenant, code]);
       }
     }
@@ -153,13 +139,6 @@ export class Batch {
       else this.inconsistentAccounts.set(`${tenant} ${code}`, queries.whyInconsistent(found));
     }
     return codes;
-  }
-
-  private codesOf(posting: ValidatedPosting): string[] {
-    const codes = posting.entries.map((entry) => entry.code);
-    if (posting.target) codes.push(...this.targets.codesOf(posting));
-    if (posting.require) codes.push(...posting.require.map(({ code }) => code));
-    return posting.kind === 'single' ? [...codes, suspenseCode(posting.entries[0]?.currency ?? '')] : codes;
   }
 
   /** Applies the rules, item by item. */
@@ -199,37 +178,38 @@ export class Batch {
 
   private doneBy(command: ValidatedPosting, item: Item, state: TenantState): Done {
     const key = keyOf(command);
-    const used = this.decided.keys.get(key) ?? this.usedByPending(key);
+    const used = this.known.used(key);
     if (isHoldCommand(command)) return this.holdDone(command, used, item, state);
     // An unknown original or hold takes precedence over a used key; a transaction that was reversed exists.
-    const original = command.kind === 'reversal' ? this.targets.original(command) : null;
-    const hold = command.kind === 'capture' ? this.targets.hold(command) : null;
+    const original = command.kind === 'reversal' ? this.known.originalOf(command) : null;
+    const hold = command.kind === 'capture' ? this.known.holdOf(command) : null;
     if (used) return { ...replayOf(item, command, used), ...(hold && { hold: hold.record }) };
     this.checkAllowed(command, item, state);
     const reversal = original && takeReversal(command, original);
     if (hold) mustBePending(hold.record, timeOf(state, this.nowMs));
     this.checkConsistency(command);
     const transaction = hold
-      ? this.targets.captured(state, command, hold, this.nowMs)
+      ? this.holds.captured(state, command, hold, this.nowMs)
       : this.changes.post(state, command, reversal, this.nowMs);
-    if (reversal) this.changes.set(this.decided.reversed, targetOf(command), reversal.rest);
+    if (reversal) this.changes.set(this.known.decided.reversed, targetOf(command), reversal.rest);
     if (isUndoable(item)) {
-      this.changes.set(this.keysOfIds, idOf(command), command.idempotencyKey);
-      if (!reversal) this.changes.set(this.decided.reversed, idOf(command), untouched(transaction.entries));
+      this.changes.set(this.known.keysOfIds, idOf(command), command.idempotencyKey);
+      if (!reversal) this.changes.set(this.known.decided.reversed, idOf(command), untouched(transaction.entries));
     }
     const { transaction: id, fingerprint } = command;
-    this.changes.set(this.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
-    return { ...resultOf(transaction, false), ...(hold && { hold: this.targets.hold(command).record }) };
+    this.changes.set(this.known.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
+    return { ...resultOf(transaction, false), ...(hold && { hold: this.known.holdOf(command).record }) };
   }
 
   /** Does a command that posts nothing. */
   private holdDone(command: ValidatedPosting, used: queries.UsedKey | undefined, item: Item, state: TenantState): Done {
-    const earlier = this.targets.earlier(command, used, item, timeOf(state, this.nowMs));
+    const nowMs = timeOf(state, this.nowMs);
+    const earlier = this.holds.earlier(command, used, item, nowMs);
     if (earlier) return earlier;
     this.checkAllowed(command, item, state);
-    if (command.kind === 'void') mustBePending(this.targets.hold(command).record, timeOf(state, this.nowMs));
+    if (command.kind === 'void') mustBePending(this.known.holdOf(command).record, nowMs);
     this.checkConsistency(command);
-    return command.kind === 'hold' ? this.targets.made(state, command, this.nowMs) : this.targets.ended(state, command, this.nowMs);
+    return command.kind === 'hold' ? this.holds.made(state, command, this.nowMs) : this.holds.ended(state, command, this.nowMs);
   }
 
   /** Refuses a command that comes too late, or whose id was used. */
@@ -237,19 +217,13 @@ export class Batch {
     // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
     if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
     if (command.validUntilMs !== null && timeOf(state, this.nowMs) >= command.validUntilMs) throw tooLate(command.validUntilMs);
-    if (this.keysOfIds.size > 0 && this.keysOfIds.has(idOf(command))) throw idReused(command);
-  }
-
-  /** A pending key's transaction may not have been read; then the posting meets the unique index and takes the locking path. */
-  private usedByPending(key: string): queries.UsedKey | undefined {
-    const used = this.pending.find(({ keys }) => keys.has(key))?.keys.get(key);
-    return (used?.transaction ?? used?.hold) && used;
+    if (this.known.keysOfIds.size > 0 && this.known.keysOfIds.has(idOf(command))) throw idReused(command);
   }
 
   // Refused before it is written, because a batch that the database rejects is bisected and delays the whole tenant.
   private checkConsistency(posting: ValidatedPosting): void {
     if (this.inconsistentAccounts.size === 0) return;
-    for (const code of this.codesOf(posting)) {
+    for (const code of this.known.codesOf(posting)) {
       const why = this.inconsistentAccounts.get(`${posting.tenant} ${code}`);
       if (why !== undefined) throw new Refusal('internal', why);
     }
@@ -326,7 +300,7 @@ export class Batch {
     const used = new Map([...keys].filter(([key, { sequence }]) => sequence <= startOf(key.slice(0, 36))));
     await queries.readReplays(client, used);
     // Only after the reads, because a batch that starts meanwhile relies on `keys`.
-    for (const [key, row] of used) this.decided.keys.set(key, row);
+    for (const [key, row] of used) this.known.decided.keys.set(key, row);
     for (const settled of refused) {
       if (settled.item.commands.every((command) => used.has(keyOf(command)))) settled.outcome = this.outcomeOf(settled.item);
     }

@@ -2,9 +2,10 @@
 import type { Client } from '../platform/postgres.ts';
 import type { Reason } from './accounting.ts';
 import { idReused } from './fingerprint.ts';
+import { idOf } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import type { Item, ItemOutcome } from './queue.ts';
-import { idOf, keysOfIds } from './writer-queries.ts';
+import { keysOfIds } from './writer-queries.ts';
 
 /** An item and how it ended. */
 export interface Settled {

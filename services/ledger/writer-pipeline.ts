@@ -6,8 +6,8 @@ import { allSettledOrThrow, destroyConnection, sendTogether, type Client, type P
 import { isServerError, isStaleConnection } from '../platform/postgres-errors.ts';
 import type { AccountCache, TenantState } from './account-cache.ts';
 import { Batch } from './batch.ts';
-import type { Decided } from './batch-targets.ts';
 import { DatabaseClock } from './clock.ts';
+import type { Decided } from './known.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
 import { begin } from './writer-queries.ts';
@@ -93,7 +93,7 @@ export class WriterPipeline {
       sent = true;
       const answer = batch.write(this.client);
       for (const state of batch.states) this.unconfirmedStates.set(state.head.tenant, state);
-      this.unconfirmed = [...this.unconfirmed, batch.decided];
+      this.unconfirmed = [...this.unconfirmed, batch.known.decided];
       this.isDeciding = false;
       this.options.onFree();
       this.clock.observe(await answer, sentAt);
@@ -182,7 +182,7 @@ export class WriterPipeline {
       this.unconfirmedStates.delete(state.head.tenant);
       this.options.cache.put(state.head.tenant, state);
     }
-    this.unconfirmed = this.unconfirmed.filter((each) => each !== batch.decided);
+    this.unconfirmed = this.unconfirmed.filter((each) => each !== batch.known.decided);
   }
 
   /** Whether the writing connection still works. */

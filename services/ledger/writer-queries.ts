@@ -27,31 +27,12 @@ export interface UsedKey {
   hold?: CurrentHold;
 }
 
-/** What a command's key is found by. Keys of holds are no keys of transactions. */
-export function keyOf({ kind, tenant, idempotencyKey }: ValidatedPosting): string {
-  return `${tenant}${separator(kind)}${idempotencyKey}`;
-}
-
-/** What the transaction or hold that a command makes is found by. */
-export function idOf({ kind, tenant, transaction }: ValidatedPosting): string {
-  return `${tenant}${separator(kind)}${transaction}`;
-}
-
-/** What the transaction or hold that a command is about is found by. */
-export function targetOf({ tenant, target }: ValidatedPosting): string {
-  return `${tenant} ${target?.uuid ?? ''}`;
-}
-
-function separator(kind: ValidatedPosting['kind']): string {
-  return kind === 'hold' ? '#' : ' ';
-}
-
 /** Begins a transaction that sees the tenants' rows. */
 export function begin(client: Client, tenants: string[]): Promise<unknown>[] {
   return [client.query('begin'), client.query(setTenants(tenants))];
 }
 
-/** Which of the commands' keys were used, by {@link keyOf}. */
+/** Which of the commands' keys were used, by tenant and key as batches name them. */
 export async function usedKeys(client: Client, commands: ValidatedPosting[]): Promise<Map<string, UsedKey>> {
   const [holds, transactions] = [commands.filter(isHold), commands.filter(makesTransaction)];
   const [made, { rows }] = await Promise.all([
@@ -93,7 +74,7 @@ export async function readReplays(client: Client, keys: ReadonlyMap<string, Used
   }
 }
 
-/** The keys under which the ids of the commands' transactions and holds were used, by {@link idOf}. */
+/** The keys under which the ids of the commands' transactions and holds were used, by tenant and id as batches name them. */
 export async function keysOfIds(client: Client, commands: ValidatedPosting[]): Promise<Map<string, string>> {
   const [holds, transactions] = [commands.filter(isHold), commands.filter(makesTransaction)];
   const [made, posted] = await Promise.all([keysOfHoldIds(client, holds), keysOfTransactionIds(client, transactions)]);
