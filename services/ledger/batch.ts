@@ -115,7 +115,7 @@ export class Batch {
       queries.readReplays(client, this.known.decided.keys),
       readLimits(client, this.states),
     ]);
-    await readCounts(client, this.states, found);
+    await readCounts(client, this.states, found, this.known.counted);
   }
 
   /** Codes of the accounts that were found, by tenant (UUID). */

@@ -1,11 +1,19 @@
 // What is left of a hold, what a capture takes of it, and its record after each change. Pure; amounts are minor units.
 import { fromBinary } from '@bufbuild/protobuf';
-import { HoldCreatedSchema, HoldEndedSchema, type HoldEntry, type HoldRecord, type Origin } from '../../proto/gen/ledger/v1/events_pb.js';
+import {
+  HoldCreatedSchema,
+  HoldEndedSchema,
+  type HoldEntry,
+  type HoldRecord,
+  type Origin,
+  type VelocityUse,
+} from '../../proto/gen/ledger/v1/events_pb.js';
 import { toDecimal } from '../platform/money.ts';
 import { Refusal, type Books, type Entry, type Side } from './accounting.ts';
 import type { EventType } from './log.ts';
 import { decodePosted, type ValidatedPosting } from './mapping.ts';
 import { takePart } from './matching.ts';
+import type { CountedUse } from './velocity.ts';
 
 /** How a hold ends. */
 export type HoldEnd = 'captured' | 'voided' | 'expired';
@@ -15,6 +23,8 @@ export interface CurrentHold {
   record: HoldRecord;
   /** How many events have changed it. */
   parts: number;
+  /** What velocity limits have counted of it. */
+  uses: CountedUse[];
 }
 
 /** The newest event of a hold, as the database has it. */
@@ -25,18 +35,26 @@ export interface HoldRow {
   type: EventType;
   payload: Buffer;
   parts: number;
+  /** The payload of its `hold.created`, if that is another event and was asked for. */
+  created?: Buffer | null;
 }
 
-/** A hold from its newest event, which carries it whole. */
-export function currentHold({ id, type, payload, parts }: HoldRow): CurrentHold {
+/** A hold from its newest event, which carries it whole. Without `created` it has no uses. */
+export function currentHold({ id, type, payload, parts, created }: HoldRow): CurrentHold {
+  const first = type === 'hold.created' ? payload : created;
+  const made = first ? fromBinary(HoldCreatedSchema, first) : undefined;
   const record =
     type === 'hold.created'
-      ? fromBinary(HoldCreatedSchema, payload).hold
+      ? made?.hold
       : type === 'transaction.posted'
         ? decodePosted(payload).hold
         : fromBinary(HoldEndedSchema, payload).hold;
   if (!record) throw new Error(`the newest event of hold ${id} is without the hold`);
-  return { record, parts };
+  return { record, parts, uses: made?.uses?.uses.map(countedUse) ?? [] };
+}
+
+function countedUse({ limitId, subject, stepMs, positions }: VelocityUse): CountedUse {
+  return { limitId, subject, stepMs: Number(stepMs), positions };
 }
 
 /** What remains of each line. */
@@ -71,6 +89,8 @@ export interface Captured {
   release: Entry[];
   /** The lines after it. */
   lines: HoldEntry[];
+  /** What of each line is released without having moved. */
+  released: bigint[];
 }
 
 /** Takes what a capture asks for. Throws {@link Refusal}: what {@link takePart} throws. */
@@ -83,8 +103,9 @@ export function takeCapture(command: ValidatedPosting, record: HoldRecord): Capt
     const left = final ? 0n : (before[index] as Entry).amount - taken;
     return { ...line, captured: toDecimal(minorOf(line.captured) + taken), remaining: toDecimal(left) };
   });
-  const released = before.map((line, index) => ({ ...line, amount: final ? line.amount : (amounts[index] as bigint) }));
-  return { entries, release: released.filter((line) => line.amount > 0n), lines };
+  const release = before.map((line, index) => ({ ...line, amount: final ? line.amount : (amounts[index] as bigint) }));
+  const released = release.map(({ amount: all }, index) => all - (amounts[index] as bigint));
+  return { entries, release: release.filter((line) => line.amount > 0n), lines, released };
 }
 
 /** When a new hold expires, milliseconds since the Unix epoch; null: never. Throws {@link Refusal} if that is not after `nowMs`. */

@@ -83,6 +83,17 @@ export class Known {
     return newest?.holds.get(id) ?? this.foundHolds.get(id);
   }
 
+  /** Limits and subjects, by tenant (UUID), to which the holds that were read may give something back. */
+  get counted(): Map<string, [limitId: string, subject: string][]> {
+    const all = new Map<string, [string, string][]>();
+    for (const [id, { uses }] of this.foundHolds) {
+      if (uses.length === 0) continue;
+      const tenant = id.slice(0, id.indexOf(' '));
+      all.set(tenant, [...(all.get(tenant) ?? []), ...uses.map(({ limitId, subject }): [string, string] => [limitId, subject])]);
+    }
+    return all;
+  }
+
   /** Codes of the accounts that the rules ask for to decide a command. */
   codesOf(command: ValidatedPosting): string[] {
     const { kind, entries, target, require } = command;
