@@ -8,10 +8,20 @@ import { nothing, type Books } from './accounting.ts';
 import type { Changes } from './changes.ts';
 import { nextPosition } from './chart.ts';
 import { encodedPosted } from './encoding.ts';
-import { afterCapture, afterEnd, expiryOf, minorOf, newHold, remainingOf, takeCapture, type CurrentHold, type HoldEnd } from './holds.ts';
+import {
+  afterCapture,
+  afterEnd,
+  expiryOf,
+  minorOf,
+  newHold,
+  remainingOf,
+  takeCapture,
+  usesBack,
+  type CurrentHold,
+  type HoldEnd,
+} from './holds.ts';
 import { balanceMessage, postedEventOf, transactionOf, usesMessage, type ValidatedPosting } from './mapping.ts';
 import { post } from './posting-rules.ts';
-import { givenBack, type Use } from './velocity.ts';
 
 /** Makes a hold at `nowMs`, as {@link Changes.post}. Throws a {@link Refusal}: nothing has changed then. */
 export function makeHold(changes: Changes, state: TenantState, command: ValidatedPosting, nowMs: number): CurrentHold {
@@ -29,7 +39,8 @@ export function makeHold(changes: Changes, state: TenantState, command: Validate
   const lines = hold.entries.map((line) => ({ ...lineOf(line), from: minorOf(line.amount) }));
   const made = { id, idempotencyKey, fingerprint, reference, expiresAtMs: expiresMs, createdMs };
   changes.set(changes.holds, `${tenant} ${id}`, { tenant, sequence, made, status: 'pending', lines });
-  return { record: hold, parts: 0, uses: result.uses?.map(({ limit, ...use }) => ({ ...use, limitId: limit.id })) ?? [] };
+  const counted = (result.uses ?? []).map(({ limit, subject, stepMs, positions }) => ({ limitId: limit.id, subject, stepMs, positions }));
+  return { record: hold, parts: 0, counted };
 }
 
 /** Captures a hold that is pending. */
@@ -40,9 +51,9 @@ export function captureHold(
   hold: CurrentHold,
   nowMs: number,
 ): { transaction: Transaction; hold: CurrentHold } {
-  const { entries, release, lines, released } = takeCapture(command, hold.record);
-  const decided = post({ ...command, entries, release }, booksOf(state, nowMs));
-  const result = { ...decided, uses: usesBack(state, hold, released, lines) };
+  const { entries, release, lines } = takeCapture(command, hold.record);
+  const uses = usesBack(hold, lines, state.rules);
+  const result = { ...post({ ...command, entries, release }, booksOf(state, nowMs)), uses };
   const record = afterCapture(hold.record, lines, nextPosition(state.head, nowMs).createdMs);
   const event = postedEventOf(command, result);
   event.hold = record;
@@ -64,13 +75,13 @@ export function endHold(
   nowMs: number,
 ): CurrentHold {
   const kind = end === 'voided' ? 'void' : 'expire';
-  const remaining = remainingOf(hold.record);
-  const decided = post({ kind, entries: [], release: remaining.filter(({ amount }) => amount > 0n) }, booksOf(state, nowMs));
-  const released = remaining.map(({ amount }) => amount);
-  const result = { ...decided, uses: usesBack(state, hold, released, hold.record.entries) };
+  const release = remainingOf(hold.record).filter(({ amount }) => amount > 0n);
   const record = afterEnd(hold.record, end, nextPosition(state.head, nowMs).createdMs);
-  const event = create(HoldEndedSchema, { hold: record, balances: result.changes.map(balanceMessage), description: command.description });
-  if (result.uses) event.uses = usesMessage(result.uses);
+  const uses = usesBack(hold, record.entries, state.rules);
+  const result = { ...post({ kind, entries: [], release }, booksOf(state, nowMs)), uses };
+  const { description } = command;
+  const event = create(HoldEndedSchema, { hold: record, balances: result.changes.map(balanceMessage), description });
+  if (uses) event.uses = usesMessage(uses);
   const payload = toBinary(HoldEndedSchema, event);
   const row = changes.append(state, { ...contextOf(command), type: `hold.${end}`, payload }, result, nowMs);
   return changed(changes, command, hold, record, row.sequence);
@@ -85,14 +96,6 @@ function booksOf({ head, accounts, rules }: TenantState, nowMs: number): Books {
     },
     velocity: rules ? { rules, atMs: nextPosition(head, nowMs).createdMs } : null,
   };
-}
-
-/** What velocity limits get back of a hold; null: nothing. `lines` are as they are after the event. */
-function usesBack({ rules }: TenantState, { uses }: CurrentHold, released: bigint[], lines: HoldRecord['entries']): Use[] | null {
-  if (!rules || uses.length === 0) return null;
-  const captured = lines.map((line) => minorOf(line.captured));
-  const back = givenBack(uses, released, captured, rules);
-  return back.length === 0 ? null : back;
 }
 
 function contextOf({ actor, requestId, traceparent }: Pick<ValidatedPosting, 'actor' | 'requestId' | 'traceparent'>) {
@@ -119,7 +122,7 @@ function changed(
   });
   const status = record.status as HoldEnd | 'pending';
   changes.set(changes.holds, key, { tenant, sequence: record.sequence, made: earlier?.made ?? null, status, lines });
-  return { ...before, record, parts: number };
+  return { record, parts: number, counted: before.counted };
 }
 
 function lineOf({ accountId, currency, side, amount, captured, remaining }: HoldRecord['entries'][number]) {

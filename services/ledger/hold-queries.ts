@@ -10,16 +10,13 @@ export const joinNewest = `left join lateral (
     select number, sequence from parts where tenant_id = h.tenant_id and of = h.id order by number desc limit 1) p on true
   cross join lateral (select type, payload from log where tenant_id = h.tenant_id and sequence = coalesce(p.sequence, h.sequence) offset 0) l`;
 
-/** The payload of its `hold.created`, if that is not the newest. */
-const createdColumn = `case when p.number is not null then (
-  select payload from log where tenant_id = h.tenant_id and sequence = h.sequence) end as created`;
-
 /** The holds that commands are about. */
 export async function targetHolds(client: Client, commands: ValidatedPosting[]): Promise<HoldRow[]> {
   if (commands.length === 0) return [];
   const { rows } = await client.query<HoldRow>({
     name: 'target_holds',
-    text: `select ${currentColumns}, ${createdColumn}
+    text: `select ${currentColumns}, case when p.number is not null then (
+          select payload from log where tenant_id = h.tenant_id and sequence = h.sequence) end as created
       from (select distinct tenant, id from unnest($1::uuid[], $2::uuid[]) as each (tenant, id)) as wanted,
         lateral (select * from holds where tenant_id = wanted.tenant and id = wanted.id offset 0) h ${joinNewest}`,
     values: [uuidArray(commands.map(({ tenant }) => tenant)), uuidArray(commands.map(({ target }) => target?.uuid ?? null))],

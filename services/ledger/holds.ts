@@ -6,14 +6,14 @@ import {
   type HoldEntry,
   type HoldRecord,
   type Origin,
-  type VelocityUse,
+  type VelocityUses,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toDecimal } from '../platform/money.ts';
 import { Refusal, type Books, type Entry, type Side } from './accounting.ts';
 import type { EventType } from './log.ts';
 import { decodePosted, type ValidatedPosting } from './mapping.ts';
 import { takePart } from './matching.ts';
-import type { CountedUse } from './velocity.ts';
+import { givenBack, type CountedUse, type LimitRules, type Use } from './velocity.ts';
 
 /** How a hold ends. */
 export type HoldEnd = 'captured' | 'voided' | 'expired';
@@ -23,8 +23,8 @@ export interface CurrentHold {
   record: HoldRecord;
   /** How many events have changed it. */
   parts: number;
-  /** What velocity limits have counted of it. */
-  uses: CountedUse[];
+  /** Where velocity limits have counted it. */
+  counted: CountedUse[];
 }
 
 /** The newest event of a hold, as the database has it. */
@@ -35,11 +35,11 @@ export interface HoldRow {
   type: EventType;
   payload: Buffer;
   parts: number;
-  /** The payload of its `hold.created`, if that is another event and was asked for. */
+  /** Its `hold.created`, where that is not the newest and the hold is to be changed. */
   created?: Buffer | null;
 }
 
-/** A hold from its newest event, which carries it whole. Without `created` it has no uses. */
+/** A hold from its newest event, which carries it whole. */
 export function currentHold({ id, type, payload, parts, created }: HoldRow): CurrentHold {
   const first = type === 'hold.created' ? payload : created;
   const made = first ? fromBinary(HoldCreatedSchema, first) : undefined;
@@ -50,11 +50,27 @@ export function currentHold({ id, type, payload, parts, created }: HoldRow): Cur
         ? decodePosted(payload).hold
         : fromBinary(HoldEndedSchema, payload).hold;
   if (!record) throw new Error(`the newest event of hold ${id} is without the hold`);
-  return { record, parts, uses: made?.uses?.uses.map(countedUse) ?? [] };
+  return { record, parts, counted: countedOf(made?.uses) };
 }
 
-function countedUse({ limitId, subject, stepMs, positions }: VelocityUse): CountedUse {
-  return { limitId, subject, stepMs: Number(stepMs), positions };
+function countedOf(uses: VelocityUses | undefined): CountedUse[] {
+  return (uses?.uses ?? []).map(({ limitId, subject, stepMs, positions }) => ({ limitId, subject, stepMs: Number(stepMs), positions }));
+}
+
+/** What velocity limits get back of a hold when its lines have changed; null: nothing. */
+export function usesBack({ record, counted }: CurrentHold, after: HoldEntry[], rules: LimitRules | null | undefined): Use[] | null {
+  if (!rules || counted.length === 0) return null;
+  const released = after.map(({ captured, remaining }, index) => {
+    const before = record.entries[index] as HoldEntry;
+    return minorOf(before.captured) + minorOf(before.remaining) - minorOf(captured) - minorOf(remaining);
+  });
+  const back = givenBack(
+    counted,
+    released,
+    after.map(({ captured }) => minorOf(captured)),
+    rules,
+  );
+  return back.length === 0 ? null : back;
 }
 
 /** What remains of each line. */
@@ -89,8 +105,6 @@ export interface Captured {
   release: Entry[];
   /** The lines after it. */
   lines: HoldEntry[];
-  /** What of each line is released without having moved. */
-  released: bigint[];
 }
 
 /** Takes what a capture asks for. Throws {@link Refusal}: what {@link takePart} throws. */
@@ -103,9 +117,8 @@ export function takeCapture(command: ValidatedPosting, record: HoldRecord): Capt
     const left = final ? 0n : (before[index] as Entry).amount - taken;
     return { ...line, captured: toDecimal(minorOf(line.captured) + taken), remaining: toDecimal(left) };
   });
-  const release = before.map((line, index) => ({ ...line, amount: final ? line.amount : (amounts[index] as bigint) }));
-  const released = release.map(({ amount: all }, index) => all - (amounts[index] as bigint));
-  return { entries, release: release.filter((line) => line.amount > 0n), lines, released };
+  const released = before.map((line, index) => ({ ...line, amount: final ? line.amount : (amounts[index] as bigint) }));
+  return { entries, release: released.filter((line) => line.amount > 0n), lines };
 }
 
 /** When a new hold expires, milliseconds since the Unix epoch; null: never. Throws {@link Refusal} if that is not after `nowMs`. */

@@ -83,15 +83,17 @@ export class Known {
     return newest?.holds.get(id) ?? this.foundHolds.get(id);
   }
 
-  /** Limits and subjects, by tenant (UUID), to which the holds that were read may give something back. */
-  get counted(): Map<string, [limitId: string, subject: string][]> {
-    const all = new Map<string, [string, string][]>();
-    for (const [id, { uses }] of this.foundHolds) {
-      if (uses.length === 0) continue;
-      const tenant = id.slice(0, id.indexOf(' '));
-      all.set(tenant, [...(all.get(tenant) ?? []), ...uses.map(({ limitId, subject }): [string, string] => [limitId, subject])]);
+  /** Limits and subjects that have counted the holds that commands are about, by tenant (UUID). */
+  countedOf(commands: ValidatedPosting[]): Map<string, [limitId: string, subject: string][]> {
+    const counted = new Map<string, [string, string][]>();
+    for (const command of commands.filter(isAboutHold)) {
+      for (const { limitId, subject } of this.findHold(targetOf(command))?.counted ?? []) {
+        const ofTenant = counted.get(command.tenant) ?? [];
+        ofTenant.push([limitId, subject]);
+        counted.set(command.tenant, ofTenant);
+      }
     }
-    return all;
+    return counted;
   }
 
   /** Codes of the accounts that the rules ask for to decide a command. */
