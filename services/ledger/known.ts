@@ -1,9 +1,10 @@
 // What a batch knows besides accounts: used keys and ids, and what its commands are about. Read before it decides, changed as it decides.
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
+import { expiryCommand } from './hold-commands.ts';
 import { targetHolds } from './hold-queries.ts';
 import { unknownHold } from './hold-reads.ts';
-import { currentHold, type CurrentHold } from './holds.ts';
+import { currentHold, type CurrentHold, type HoldRow } from './holds.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { commandsOf, isUndoable, type Item } from './queue.ts';
 import { reversibleOf, type Reversible } from './reversals.ts';
@@ -51,6 +52,12 @@ export class Known {
     for (const row of holds) this.foundHolds.set(`${row.tenant_id} ${row.id}`, currentHold(row));
     for (const row of originals) this.originals.set(`${row.tenant_id} ${row.id}`, reversibleOf(row));
     for (const [id, key] of keysOfIds) this.keysOfIds.set(id, key);
+  }
+
+  /** Adds holds that are due; returns the commands that let them expire. */
+  addDue(rows: HoldRow[]): ValidatedPosting[] {
+    for (const row of rows) this.foundHolds.set(`${row.tenant_id} ${row.id}`, currentHold(row));
+    return rows.map(({ tenant_id, id }) => expiryCommand(tenant_id, id));
   }
 
   /** What a command's key was used for. One that another batch uses may be found only by the unique index; then the locking path decides. */

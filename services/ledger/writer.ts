@@ -255,13 +255,13 @@ export class Writer {
   private async runLocked(items: Item[], wait: boolean): Promise<Item[]> {
     const started = performance.now();
     try {
-      const { batch, lockedElsewhere, current } = await runLockingPath(this.options.pool, this.cache, this.cursors, items, wait);
+      const { batch, lockedElsewhere, undecided, current } = await runLockingPath(this.options.pool, this.cache, this.cursors, items, wait);
       this.metrics.lockingSeconds.observe((performance.now() - started) / 1000);
       // No other replica wrote, so the tenant's next batch may contain other tenants again.
       if (wait) for (const tenant of current) this.queues.setLockedElsewhere(tenant, false);
       const unsettled = this.isolateTenants(lockedElsewhere);
       this.settle(batch);
-      return unsettled;
+      return [...unsettled, ...undecided];
     } catch (error) {
       return this.handleFailure(items, wait, error);
     }
