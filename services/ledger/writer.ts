@@ -110,10 +110,15 @@ export class Writer {
     return new Promise((resolve) => this.enqueue(commands, dryRun, options, resolve));
   }
 
+  /** Whether a tenant's state is cached: it was posted to here lately. */
+  isCached(tenant: string): boolean {
+    return this.pipelines.some((pipeline) => pipeline.isCached(tenant));
+  }
+
   private enqueue(commands: Commands, dryRun: boolean, options: PostOptions, answer: (outcome: ItemOutcome) => void): void {
     const { signal, timeoutMs = Infinity, failFastOnLock = false } = options;
     const settle = (outcome: ItemOutcome) => {
-      this.metrics.count(outcome);
+      if (commands[0].kind !== 'expire') this.metrics.count(outcome);
       answer(outcome);
     };
     if (this.isClosing) {
@@ -176,7 +181,7 @@ export class Writer {
         this.track(items, pipeline.start(items));
       }
     }
-    const isUncached = (tenant: string) => !this.pipelines.some((pipeline) => pipeline.isCached(tenant));
+    const isUncached = (tenant: string) => !this.isCached(tenant);
     while (this.uncachedBatches < pipelines) {
       const items = this.queues.takeMixed(isolated, pipelines, 1, isUncached);
       if (!items) break;
