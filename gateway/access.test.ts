@@ -36,6 +36,7 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
     .replace('{slug}', tenant.slug)
     .replace('{tenant_id}', tenant.id)
     .replace('{transaction_id}', id === 'sound' ? newId('txn') : 'txn_1')
+    .replace('{hold_id}', id === 'sound' ? newId('hold') : 'hold_1')
     .replace('{key_id}', id === 'sound' ? newId('key') : newId('txn'))
     .replace('{delivery_id}', id === 'sound' ? newId('wh_delivery') : 'wh_delivery_1')
     .replace('{account_code}', id === 'sound' ? 'NO-SUCH-ACCOUNT' : '-x-');
@@ -43,7 +44,7 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
 const credentialOf = ({ security }: Operation) => (security === 'apiKeyToken' ? key : mine.owner.token);
 const guarded = () => contract.operations.filter(({ security }) => security !== '');
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
-const takesId = ({ path }: Operation) => /\{(transaction_id|key_id|delivery_id)\}/.test(path);
+const takesId = ({ path }: Operation) => /\{(transaction_id|hold_id|key_id|delivery_id)\}/.test(path);
 
 /** A body that fails every later check: too large, of the wrong type, no JSON. */
 const hopeless = ({ method }: Operation): RestOptions =>
@@ -147,6 +148,11 @@ describe('access to routes', () => {
       postExchange: 'transactions:write',
       postDouble: 'transactions:write',
       reverseTransaction: 'transactions:write',
+      createHold: 'transactions:write',
+      captureHold: 'transactions:write',
+      voidHold: 'transactions:write',
+      listHolds: 'transactions:read',
+      getHold: 'transactions:read',
       listTransactions: 'transactions:read',
       getTransaction: 'transactions:read',
       getBalance: 'balances:read',
@@ -208,7 +214,7 @@ describe('after the credential', () => {
 
   test('fields come before a malformed id of the path, and that before the record', async () => {
     const operations = contract.operations.filter(takesId);
-    expect(operations.length).toBe(6);
+    expect(operations.length).toBe(9);
     for (const operation of operations) {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {
@@ -217,7 +223,7 @@ describe('after the credential', () => {
         const { body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
         expect([operation.id, body.details]).toEqual([operation.id, { field, tag: 'type', value: [] }]);
       }
-      const [, name = ''] = /\{(key_id|transaction_id|delivery_id)\}/.exec(operation.path) ?? [];
+      const [, name = ''] = /\{(key_id|transaction_id|hold_id|delivery_id)\}/.exec(operation.path) ?? [];
       const { status, body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
       // A malformed delivery has a code and a message of its own.
       const details = name === 'delivery_id' ? undefined : { field: name, tag: 'id', value: expect.any(String) };

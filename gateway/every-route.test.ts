@@ -65,6 +65,7 @@ describe('a cursor', () => {
     listApiKeys: ['', []],
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
     listTransactions: ['reference=a', ['', 'reference=b', 'reference=a&currency=USD', 'reference=a&start_date=2026-01-01']],
+    listHolds: ['reference=a', ['', 'reference=b', 'reference=a&status=pending', 'reference=a&expires_before=2099-01-01T00:00:00Z']],
     listBalanceHistory: ['currency=USD', ['', 'currency=USD&end_date=2099-01-01']],
   };
   const pathOf = ({ path }: Operation, of: Customer, code = 'SETTLEMENT-USD') =>

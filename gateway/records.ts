@@ -2,25 +2,40 @@
 import { currencies } from '../services/platform/money.ts';
 import { scopes } from './auth.ts';
 import { roundings } from './payment-fields.ts';
-import { accountStatuses, accountTypes, businessTypes, deliveryStatuses, onExisting, sides, webhookEvents } from './fields.ts';
+import {
+  accountStatuses,
+  accountTypes,
+  businessTypes,
+  deliveryStatuses,
+  holdStatuses,
+  onExisting,
+  sides,
+  transactionKinds,
+  webhookEvents,
+} from './fields.ts';
 import { errorCodes } from './errors.ts';
 
-type Schema = Record<string, unknown>;
+/** A schema of the document. */
+export type Schema = Record<string, unknown>;
 
-const string: Schema = { type: 'string' };
-const integer: Schema = { type: 'integer' };
+export const string: Schema = { type: 'string' };
+export const integer: Schema = { type: 'integer' };
 /** An integer beyond 32 bits; client generators assume less without the format. */
 export const long: Schema = { type: 'integer', format: 'int64' };
-const flag: Schema = { type: 'boolean' };
-const time: Schema = { type: 'string', format: 'date-time' };
-const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal string with two fraction digits.' };
-const metadata: Schema = { type: 'object' };
-const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
-const word = (of: readonly string[]): Schema => ({ type: 'string', enum: [...of] });
-const maybeWord = (of: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...of, null] });
+export const flag: Schema = { type: 'boolean' };
+export const time: Schema = { type: 'string', format: 'date-time' };
+export const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal string with two fraction digits.' };
+export const metadata: Schema = { type: 'object' };
+/** The same, or null. */
+export const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
+/** One of these. */
+export const word = (of: readonly string[]): Schema => ({ type: 'string', enum: [...of] });
+/** One of these, or null. */
+export const maybeWord = (of: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...of, null] });
 /** A TypeID of a prefix. */
 export const id = (prefix: string): Schema => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$` });
-const list = (items: Schema): Schema => ({ type: 'array', items });
+/** An array of these. */
+export const list = (items: Schema): Schema => ({ type: 'array', items });
 
 /** A reference to one of the schemas. */
 export function ref(name: string): { $ref: string } {
@@ -83,7 +98,6 @@ const errorClasses = [
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
-const transactionKinds = ['single', 'double', 'reversal', 'exchange'];
 
 /** Named enums. Without a name, client generators make a different type of every use. */
 export const words: Record<string, readonly string[]> = {
@@ -94,6 +108,7 @@ export const words: Record<string, readonly string[]> = {
   Currency: currencies,
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
+  HoldStatus: holdStatuses,
   Rounding: roundings,
   Scope: scopes,
   Side: sides,
@@ -121,7 +136,8 @@ const ended = {
   failed_at: { ...time, description: 'Only if it has failed.' },
 };
 
-const transaction = {
+/** Fields of a transaction. */
+export const transaction = {
   transaction_id: id('txn'),
   kind: word(transactionKinds),
   status: word(['posted']),
@@ -136,8 +152,12 @@ const transaction = {
   created_at: time,
   sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
   reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
-  reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
+  reversed_by: { ...maybe(id('txn')), description: 'The transaction that completed its reversal.' },
   origin: { anyOf: [ref('Origin'), { type: 'null' }], description: 'What the transaction came from besides its entries; null: nothing.' },
+  unreversed: {
+    ...maybe(list(money)),
+    description: 'What is left to reverse of each entry, in their order, while a part is reversed; else null.',
+  },
 };
 
 /** `data.pagination` of a list. */
@@ -178,6 +198,7 @@ export const schemas: Record<string, Schema> = {
       credits: { ...money, description: '`unbalanced`: sum of its credits.' },
       difference: { ...money, description: '`unbalanced`: debits − credits.' },
       transaction_id: { ...id('txn'), description: '`idempotency_key_reused`: the transaction of the first request with this key.' },
+      hold_id: { ...id('hold'), description: 'The same of a hold.' },
       fields: { ...list(string), maxItems: 20, description: '`idempotency_key_reused`: the fields in which the requests differ.' },
     },
   },
@@ -220,30 +241,6 @@ export const schemas: Record<string, Schema> = {
     balance: { ...money, description: 'Signed, in the node’s normal direction.' },
   }),
   Transaction: record(transaction),
-  TriedTransaction: {
-    ...record({ ...transaction, transaction_id: maybe(id('txn')), idempotency_key: maybe(string), sequence: maybe(long) }),
-    description: 'What a dry run would have posted; it has no `transaction_id` and no `sequence`.',
-  },
-  Origin: record({
-    hold_id: { ...maybe(id('hold')), description: 'The hold that a capture took from.' },
-    template: { ...maybe(string), description: 'Always null in this version.' },
-    schedule_id: { ...maybe(id('sched')), description: 'Always null in this version.' },
-    occurrence: { ...maybe(time), description: 'Always null in this version.' },
-    exchange: { anyOf: [ref('ExchangeOrigin'), { type: 'null' }] },
-    override: {
-      ...maybe(record({ reason: string, broken: { ...list(string), description: 'Error codes that would have refused the posting.' } })),
-      description: 'Blocks and limits were overridden.',
-    },
-  }),
-  ExchangeOrigin: record({
-    rate: record({ base: word(currencies), quote: word(currencies), value: { ...string, description: '1 base = value quote.' } }),
-    reference_rate: maybe(string),
-    rounding: word(roundings),
-    converted_debit: { ...money, description: 'What was converted, without fees, in the debit currency.' },
-    converted_credit: { ...money, description: 'The same in the credit currency.' },
-    spread: { ...money, description: 'Earned beyond the reference rate, in the credit currency; negative for a loss.' },
-    residue: { ...string, description: 'What rounding dropped of the computed amount, with 12 fraction digits.' },
-  }),
   Entry: record({
     account_id: id('acc'),
     account_code: string,
@@ -260,10 +257,10 @@ export const schemas: Record<string, Schema> = {
     balance: { ...money, description: 'Signed, in the account’s normal direction.' },
     debits: money,
     credits: money,
-    pending_debits: { ...money, description: 'Always 0.00 in this version.' },
-    pending_credits: { ...money, description: 'Always 0.00 in this version.' },
-    available: { ...money, description: 'Equals the balance in this version.' },
-    version: { ...long, description: 'Number of transactions that changed this balance.' },
+    pending_debits: { ...money, description: 'What holds reserve.' },
+    pending_credits: { ...money, description: 'The same on the credit side.' },
+    available: { ...money, description: 'The balance without what is held on its way out.' },
+    version: { ...long, description: 'Number of events that changed this balance: postings, holds, releases.' },
     updated_at: maybe(time),
   }),
   BalanceChange: record({
