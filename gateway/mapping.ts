@@ -3,7 +3,7 @@
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
 import type { AccountRecord, Event, HoldRecord, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
-import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { AccountNode, Balance, BalanceChange, CommandResult, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { holdRecord, originRecord } from '../services/platform/payment-records.ts';
@@ -197,6 +197,13 @@ export function transactionJson(transaction: Transaction): string {
 /** `data.hold` as JSON. */
 export function holdJson(hold: HoldRecord): string {
   return `${openWith(holdRecord(hold), hold.metadata)}}`;
+}
+
+/** What a command has done, as members of `data`. */
+export function commandFields({ transaction, hold }: CommandResult): string {
+  if (!transaction && !hold) throw new Error('the ledger answered a command without transaction and hold');
+  const ofTransaction = transaction ? `"transaction":${transactionJson(transaction)}` : '';
+  return hold ? `${ofTransaction}${transaction ? ',' : ''}"hold":${holdJson(hold)}` : ofTransaction;
 }
 
 /** `data.balance` as JSON. */

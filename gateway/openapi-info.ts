@@ -1,4 +1,5 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
+import { batchSchemas } from './batch-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
@@ -64,6 +65,6 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...webhookSchemas }),
+  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...webhookSchemas }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

@@ -32,6 +32,8 @@ export interface Doc {
   description?: string;
   /** Examples of the body by name. */
   bodies?: Record<string, unknown>;
+  /** A body that is no JSON, and how it is documented. */
+  stream?: { type: string; schema: object; example: string };
   /** The body may be left out. */
   bodyOptional?: boolean;
   /** Takes an `Idempotency-Key` header. */
@@ -107,7 +109,8 @@ function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedR
   if (access.by !== 'anyone') codes.add('unauthenticated');
   if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
   if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
-  if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
+  if (doc.stream) codes.add('unsupported_media_type');
+  else if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');
   codes.add('internal');
   // Operations have no in-flight limit.
@@ -234,6 +237,9 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
         required: doc.bodyOptional !== true,
         content: { 'application/json': { schema: published(body), examples: Object.fromEntries(examples) as object } },
       },
+    }),
+    ...(doc.stream && {
+      requestBody: { required: true, content: { [doc.stream.type]: { schema: doc.stream.schema, example: doc.stream.example } } },
     }),
     responses: { ...errorAnswers(route), ...answers },
   };

@@ -108,6 +108,7 @@ export const words: Record<string, readonly string[]> = {
   Currency: currencies,
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
+  ErrorCode: errorCodes,
   HoldStatus: holdStatuses,
   Rounding: roundings,
   Scope: scopes,

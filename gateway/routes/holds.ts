@@ -1,11 +1,12 @@
 // Holds: money is reserved, captured in one or several parts, or released.
-import { Type } from 'typebox';
-import type { CommandResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type, type Static } from 'typebox';
+import type { Command } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { captureBody, holdBody, voidBody } from '../command-bodies.ts';
 import { toCapture, toHold, toVoid } from '../commands.ts';
 import { filters, holdStatuses, object, oneOf, paging, period, shortPages, time } from '../fields.ts';
 import { takeKeyHeader } from '../idempotency.ts';
-import { envelope, holdJson, outcomeEnvelope, pageJson, transactionJson } from '../mapping.ts';
+import { commandFields, envelope, holdJson, outcomeEnvelope, pageJson } from '../mapping.ts';
 import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
 import { dryRunQuery } from '../payment-fields.ts';
 import { pagination, record, ref } from '../records.ts';
@@ -71,11 +72,17 @@ const listQuery = object({
   ...paging,
 });
 
-/** The answer of a command on a hold. `status`: of one that is done now. */
-function outcome({ hold, transaction, replayed }: CommandResult, status: number, dryRun: boolean) {
-  if (!hold) throw new Error('the ledger answered without a hold');
-  const fields = transaction ? `"transaction":${transactionJson(transaction)},"hold":${holdJson(hold)}` : `"hold":${holdJson(hold)}`;
-  return [fields, { status, replayed, dryRun }] as const;
+/** Submits a command on a hold and answers it. `status`: of one that is done now. */
+async function change(
+  services: Services,
+  request: FastifyRequest<{ Querystring: Static<typeof dryRunQuery> }>,
+  reply: FastifyReply,
+  command: Command['command'],
+  status = 201,
+): Promise<string> {
+  const dryRun = request.query.dry_run === true;
+  const result = await submitOne(services, request, command, dryRun);
+  return outcomeEnvelope(reply, commandFields(result), { status, replayed: result.replayed, dryRun });
 }
 
 /** `POST /holds`, `POST /holds/{hold_id}/capture` and `…/void`. */
@@ -109,10 +116,8 @@ export function holdRoutes(app: App, services: Services): void {
         },
       },
     },
-    async (request, reply) => {
-      const dryRun = request.query.dry_run === true;
-      const value = toHold(request.caller, request.body);
-      return outcomeEnvelope(reply, ...outcome(await submitOne(services, request, { case: 'hold', value }, dryRun), 201, dryRun));
+    (request, reply) => {
+      return change(services, request, reply, { case: 'hold', value: toHold(request.caller, request.body) });
     },
   );
 
@@ -154,10 +159,11 @@ export function holdRoutes(app: App, services: Services): void {
         },
       },
     },
-    async (request, reply) => {
-      const dryRun = request.query.dry_run === true;
-      const value = toCapture(request.caller, pathId('hold_id', request.params), request.body);
-      return outcomeEnvelope(reply, ...outcome(await submitOne(services, request, { case: 'capture', value }, dryRun), 201, dryRun));
+    (request, reply) => {
+      return change(services, request, reply, {
+        case: 'capture',
+        value: toCapture(request.caller, pathId('hold_id', request.params), request.body),
+      });
     },
   );
 
@@ -195,10 +201,8 @@ export function holdRoutes(app: App, services: Services): void {
         },
       },
     },
-    async (request, reply) => {
-      const dryRun = request.query.dry_run === true;
-      const value = toVoid(pathId('hold_id', request.params), request.body);
-      return outcomeEnvelope(reply, ...outcome(await submitOne(services, request, { case: 'void', value }, dryRun), 200, dryRun));
+    (request, reply) => {
+      return change(services, request, reply, { case: 'void', value: toVoid(pathId('hold_id', request.params), request.body) }, 200);
     },
   );
 }

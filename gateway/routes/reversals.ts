@@ -4,6 +4,7 @@ import { toReversal } from '../commands.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { pathId } from '../pages.ts';
 import { dryRunQuery } from '../payment-fields.ts';
+import type { Doc } from '../openapi.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { submitOne } from '../submit.ts';
@@ -13,7 +14,7 @@ import { answers, entriesErrorFields, exampleTransaction, idempotencyDoc, postin
 export const partErrors = ['unbalanced', 'entries_mismatch', ...postingErrors] as const;
 
 /** Examples of their fields. `exceeded`: the code for more than there is. */
-export function partErrorFields(exceeded: 'hold_exceeded' | 'reversal_exceeded') {
+export function partErrorFields(exceeded: 'hold_exceeded' | 'reversal_exceeded'): Exclude<Doc['errorFields'], undefined> {
   return {
     ...entriesErrorFields,
     entries_mismatch: [{ field: 'entries[0].account_code' }, { field: 'amount', value: '60.00' }],
