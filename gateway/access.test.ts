@@ -37,6 +37,7 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
     .replace('{tenant_id}', tenant.id)
     .replace('{transaction_id}', id === 'sound' ? newId('txn') : 'txn_1')
     .replace('{hold_id}', id === 'sound' ? newId('hold') : 'hold_1')
+    .replace('{limit_id}', id === 'sound' ? newId('limit') : 'limit_1')
     .replace('{key_id}', id === 'sound' ? newId('key') : newId('txn'))
     .replace('{delivery_id}', id === 'sound' ? newId('wh_delivery') : 'wh_delivery_1')
     .replace('{account_code}', id === 'sound' ? 'NO-SUCH-ACCOUNT' : '-x-');
@@ -44,7 +45,7 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
 const credentialOf = ({ security }: Operation) => (security === 'apiKeyToken' ? key : mine.owner.token);
 const guarded = () => contract.operations.filter(({ security }) => security !== '');
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
-const takesId = ({ path }: Operation) => /\{(transaction_id|hold_id|key_id|delivery_id)\}/.test(path);
+const takesId = ({ path }: Operation) => /\{(transaction_id|hold_id|limit_id|key_id|delivery_id)\}/.test(path);
 
 /** A body that fails every later check: too large, of the wrong type, no JSON. */
 const hopeless = ({ method }: Operation): RestOptions =>
@@ -144,9 +145,17 @@ describe('access to routes', () => {
       listAccounts: 'accounts:read',
       getAccount: 'accounts:read',
       updateAccount: 'accounts:write',
+      createLimit: 'accounts:write',
+      listLimits: 'accounts:read',
+      getLimit: 'accounts:read',
+      updateLimit: 'accounts:write',
+      deleteLimit: 'accounts:write',
+      getLimitUsage: 'accounts:read',
       postSingle: 'transactions:write',
       postExchange: 'transactions:write',
       postDouble: 'transactions:write',
+      submitBatch: 'transactions:write',
+      importTransactions: 'transactions:write',
       reverseTransaction: 'transactions:write',
       createHold: 'transactions:write',
       captureHold: 'transactions:write',
@@ -191,7 +200,8 @@ describe('after the credential', () => {
           headers: { 'content-type': type },
           ...(operation.security !== '' && { key: credentialOf(operation) }),
         });
-      expect(await send(Buffer.alloc(1_048_577, '{'), 'text/plain')).toEqual([operation.id, 413, 'payload_too_large']);
+      const maxMiB = operation.id === 'submitBatch' ? 4 : 1;
+      expect(await send(Buffer.alloc((maxMiB << 20) + 1, '{'), 'text/plain')).toEqual([operation.id, 413, 'payload_too_large']);
       expect(await send('{', 'text/plain')).toEqual([operation.id, 415, 'unsupported_media_type']);
       expect(await send('{', 'application/json')).toEqual([operation.id, 400, 'invalid_json']);
       expect(await send('[]', 'application/json')).toEqual([operation.id, 400, 'validation_failed']);
@@ -199,8 +209,14 @@ describe('after the credential', () => {
   });
 
   test('a malformed body of a route that takes none is rejected, and nothing is changed', async () => {
-    const operations = contract.operations.filter(({ method, body }) => method !== 'GET' && body === undefined);
-    expect(operations.map(({ id: each }) => each).sort()).toEqual(['deleteWebhook', 'deleteWebhooks', 'retryDelivery', 'revokeApiKey']);
+    const operations = contract.operations.filter(({ method, definition }) => method !== 'GET' && !definition.requestBody);
+    expect(operations.map(({ id: each }) => each).sort()).toEqual([
+      'deleteLimit',
+      'deleteWebhook',
+      'deleteWebhooks',
+      'retryDelivery',
+      'revokeApiKey',
+    ]);
     for (const operation of operations) {
       const send = (body: string | Buffer, type: string) =>
         ask(operation, pathOf(operation), { body, headers: { 'content-type': type }, key: credentialOf(operation) });
@@ -214,7 +230,7 @@ describe('after the credential', () => {
 
   test('fields come before a malformed id of the path, and that before the record', async () => {
     const operations = contract.operations.filter(takesId);
-    expect(operations.length).toBe(9);
+    expect(operations.length).toBe(13);
     for (const operation of operations) {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {
@@ -223,7 +239,7 @@ describe('after the credential', () => {
         const { body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
         expect([operation.id, body.details]).toEqual([operation.id, { field, tag: 'type', value: [] }]);
       }
-      const [, name = ''] = /\{(key_id|transaction_id|hold_id|delivery_id)\}/.exec(operation.path) ?? [];
+      const [, name = ''] = /\{(key_id|transaction_id|hold_id|limit_id|delivery_id)\}/.exec(operation.path) ?? [];
       const { status, body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
       // A malformed delivery has a code and a message of its own.
       const details = name === 'delivery_id' ? undefined : { field: name, tag: 'id', value: expect.any(String) };

@@ -265,6 +265,7 @@ describe('balances and events', () => {
         lines: transaction.entries,
         reverses: null,
         origin: null,
+        unreversed: null,
         metadata: { a: 1 },
         sequence: transaction.sequence,
       },

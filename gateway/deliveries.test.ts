@@ -83,7 +83,8 @@ test('every event, and a test of it, comes with the headers and the body that th
   await post('transactions/double-entry', deposit());
   for (const event_type of Object.keys(document.webhooks)) expect((await post('webhooks/test', { event_type })).status).toBe(200);
   const seen: string[] = [];
-  for (const { headers, body } of await receiver.count(10)) {
+  const events = ['AccountCreatedEvent', 'AccountUpdatedEvent', 'BalanceUpdatedEvent', 'BalanceUpdatedEvent', 'TransactionPostedEvent'];
+  for (const { headers, body } of await receiver.count(events.length + Object.keys(document.webhooks).length)) {
     const event = JSON.parse(body);
     const { parameters, requestBody } = document.webhooks[event.type].post;
     for (const { name, example } of parameters) {
@@ -99,8 +100,7 @@ test('every event, and a test of it, comes with the headers and the body that th
     expect([event.type, Object.keys(event.data).sort()]).toEqual([event.type, Object.keys(properties).sort()]);
     seen.push($ref.split('/').at(-1));
   }
-  const events = ['AccountCreatedEvent', 'AccountUpdatedEvent', 'BalanceUpdatedEvent', 'BalanceUpdatedEvent', 'TransactionPostedEvent'];
-  expect(seen.sort()).toEqual([...events, ...Array.from({ length: 5 }, () => 'TestEvent')].sort());
+  expect(seen.sort()).toEqual([...events, ...Object.keys(document.webhooks).map(() => 'TestEvent')].sort());
 });
 
 test('a delivery that fails three times is failed, is retried by hand five times an hour', async () => {

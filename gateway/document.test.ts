@@ -77,10 +77,18 @@ describe('the OpenAPI document', () => {
         'PATCH /v1/tenants/{slug}/accounts/code/{account_code}',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance/history',
+        'GET /v1/tenants/{slug}/limits',
+        'POST /v1/tenants/{slug}/limits',
+        'GET /v1/tenants/{slug}/limits/{limit_id}',
+        'PATCH /v1/tenants/{slug}/limits/{limit_id}',
+        'DELETE /v1/tenants/{slug}/limits/{limit_id}',
+        'GET /v1/tenants/{slug}/limits/{limit_id}/usage',
         'GET /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions/double-entry',
         'POST /v1/tenants/{slug}/transactions/exchange',
+        'POST /v1/tenants/{slug}/transactions/batch',
+        'POST /v1/tenants/{slug}/transactions/import',
         'GET /v1/tenants/{slug}/transactions/{transaction_id}',
         'POST /v1/tenants/{slug}/transactions/{transaction_id}/reverse',
         'GET /v1/tenants/{slug}/holds',
@@ -118,6 +126,11 @@ describe('the OpenAPI document', () => {
       const at = [...pointer, 'schema'].map((each) => encodeURIComponent(each.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
       for (const example of examples) faults.push(...contract.fits(`/${at}`, example).map((fault) => `${place}: ${fault}`));
     };
+    for (const [type, { post }] of Object.entries<any>(contract.document.webhooks)) {
+      const media = post.requestBody.content['application/json'];
+      check(type, ['webhooks', type, 'post', 'requestBody', 'content', 'application/json'], media);
+      expect(media.example.type).toBe(type);
+    }
     for (const { method, path, definition } of contract.operations) {
       const place = ['paths', path, method.toLowerCase()];
       const named = `${method} ${path}`;
@@ -133,7 +146,7 @@ describe('the OpenAPI document', () => {
         // What may be left out the page shows and does not send.
         const { example, examples = {} } = parameter;
         // By the names of the body's examples, with one of which the page shows it.
-        const bodies = definition.requestBody?.content['application/json'].examples ?? { example: {} };
+        const bodies = definition.requestBody?.content['application/json']?.examples ?? { example: {} };
         const off = Object.keys(bodies).filter((name) => examples[name]?.['x-disabled'] === true && examples[name].value !== undefined);
         const isShown = parameter.required === true ? example !== undefined : off.length === Object.keys(bodies).length;
         if (!isShown) faults.push(`${named}: no example of ${parameter.name}`);
@@ -169,7 +182,7 @@ describe('the OpenAPI document', () => {
     for (const [name, schema] of Object.entries(contract.document.components.schemas)) walk(name, name, schema);
     for (const { id, definition } of contract.operations) {
       for (const { name, schema } of definition.parameters ?? []) walk(id, name, schema);
-      walk(id, 'body', definition.requestBody?.content['application/json'].schema);
+      walk(id, 'body', definition.requestBody?.content['application/json']?.schema);
       for (const { content } of Object.values<any>(definition.responses)) walk(id, 'answer', content['application/json']?.schema);
     }
     expect(faults).toEqual([]);

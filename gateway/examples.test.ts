@@ -65,6 +65,8 @@ test('the examples of the document are accepted as they stand, from registration
   await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'createAccounts', 'listAccounts', 'getHierarchy');
   known['transaction_id'] = (await all('postSingle', 'postExchange', 'postDouble')).transaction.transaction_id;
   await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
+  known['limit_id'] = (await all('createLimit')).limit.limit_id;
+  await all('listLimits', 'getLimit', 'getLimitUsage', 'updateLimit', 'deleteLimit');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
   // Where nobody listens, and not the address that is shown.
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };

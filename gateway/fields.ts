@@ -12,7 +12,18 @@ export const accountStatuses = ['active', 'closed'] as const;
 /** What a batch does about accounts that exist. */
 export const onExisting = ['error', 'skip'] as const;
 /** Events that a webhook may subscribe to. */
-export const webhookEvents = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
+export const webhookEvents = [
+  'transaction.posted',
+  'balance.updated',
+  'account.created',
+  'account.updated',
+  'hold.created',
+  'hold.captured',
+  'hold.voided',
+  'hold.expired',
+  'definition.changed',
+  'test.webhook',
+] as const;
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Kinds of transactions. */
@@ -21,6 +32,13 @@ export const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'ca
 export const holdStatuses = ['pending', 'captured', 'voided', 'expired'] as const;
 /** Sides of an entry. */
 export const sides = ['debit', 'credit'] as const;
+
+/** What a velocity limit counts. */
+export const limitSubjects = ['account', 'each', 'sum'] as const;
+/** Statuses of velocity limits. */
+export const limitStatuses = ['active', 'paused'] as const;
+/** Windows of a calendar. */
+export const calendars = ['day', 'week', 'month', 'year'] as const;
 
 // Local part of RFC 5322 atoms and international letters, a domain with at least one dot.
 const atom = '[^\\s\\u0000-\\u001f@<>()\\[\\],;:\\\\".]+';

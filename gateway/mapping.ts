@@ -239,7 +239,7 @@ export function eventJson(event: Event): string {
   return `${JSON.stringify(fields).slice(0, -1)},"data":${eventDataJson(event)}}`;
 }
 
-function eventDataJson({ data, sequence }: Event): string {
+function eventDataJson({ data, type, sequence }: Event): string {
   const position = `"sequence":${sequence}`;
   if (data.case === 'transactionPosted') return `${postedFields(data.value)},${position}}`;
   if (data.case === 'accountCreated' && data.value.account) {
@@ -247,6 +247,17 @@ function eventDataJson({ data, sequence }: Event): string {
   }
   if (data.case === 'accountUpdated' && data.value.account) {
     return `${accountFields(data.value.account)},"changes":${JSON.stringify(data.value.changes)},${position}}`;
+  }
+  if (data.case === 'holdCreated' && data.value.hold) return holdJson(data.value.hold);
+  if (data.case === 'holdEnded' && data.value.hold) {
+    const { hold, description } = data.value;
+    // Nobody describes an expiry.
+    const more = type === 'hold.voided' ? { void_description: description } : {};
+    return `${openWith({ ...holdRecord(hold), ...more }, hold.metadata)}}`;
+  }
+  if (data.case === 'definitionChanged') {
+    const { kind, id, version, record = 'null' } = data.value;
+    return `{"kind":"${kind}","id":${quote(id)},"version":${version},"record":${record}}`;
   }
   throw new Error(`an event of the log with unknown data: ${String(data.case)}`);
 }
@@ -274,6 +285,7 @@ function postedFields(posted: TransactionPosted): string {
     })),
     reverses,
     origin: originRecord(posted.origin),
+    unreversed: posted.unreversed?.amounts ?? null,
   };
   return openWith(fields, posted.metadata);
 }

@@ -30,6 +30,7 @@ export const documentInfo = {
     { name: 'Tenants', description: 'Organizations, each with its own ledger.' },
     { name: 'API keys', description: 'Scoped keys for calls from your services.' },
     { name: 'Accounts', description: 'The chart of accounts.' },
+    { name: 'Limits', description: 'How much may move in a window of time.' },
     { name: 'Transactions', description: 'Postings and their reversal.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },

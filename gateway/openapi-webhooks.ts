@@ -1,27 +1,37 @@
 // The `webhooks` of the OpenAPI document: one for each event type, and the schemas of their bodies.
 import { webhookEvents } from './fields.ts';
+import { paymentSchemas } from './payment-schemas.ts';
 import { id, long, record, ref, schemas } from './records.ts';
+import { exampleBodies } from './webhook-examples.ts';
 
 type EventType = (typeof webhookEvents)[number];
 type Fields = Record<string, unknown>;
 
 const summaries: Record<EventType, string> = {
   'transaction.posted': 'A transaction was posted',
-  'balance.updated': 'A posting changed a balance; one for each account and currency',
+  'balance.updated': 'A posting or hold changed a balance; one for each account and currency',
   'account.created': 'An account was created',
   'account.updated': 'An account was changed',
+  'hold.created': 'Money was reserved',
+  'hold.captured': 'Money that a hold reserved was moved; one for each capture',
+  'hold.voided': 'A hold was voided',
+  'hold.expired': 'A hold has expired',
+  'definition.changed': 'A rule was made, changed or deleted',
   'test.webhook': 'A test delivery was requested',
 };
 
 // `transaction.posted` as `TransactionPosted`.
 const pascalCase = (type: EventType): string => type.replaceAll(/(?:^|\.)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-const fieldsOf = (name: string): Fields => (schemas[name] as { properties: Fields }).properties;
+const answered: Fields = { ...schemas, ...paymentSchemas };
+const fieldsOf = (name: string): Fields => (answered[name] as { properties: Fields }).properties;
 const pick = (fields: Fields, ...names: string[]): Fields => Object.fromEntries(names.map((name) => [name, fields[name]]));
 
 const transaction = fieldsOf('Transaction');
 const balance = fieldsOf('Balance');
 const account = fieldsOf('Account');
+const hold = fieldsOf('Hold');
+const maybe = (schema: unknown): Fields => ({ ...(schema as Fields), type: [(schema as Fields)['type'], 'null'] });
 const { transaction_id, sequence } = transaction;
 
 const envelope = (type: readonly string[], data: string): Fields =>
@@ -38,14 +48,20 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   'transaction.posted': {
     ...pick(transaction, 'transaction_id', 'kind', 'idempotency_key', 'description', 'reference', 'currency', 'amount'),
     lines: { type: 'array', items: ref('TransactionPostedLine') },
-    ...pick(transaction, 'reverses', 'metadata'),
+    ...pick(transaction, 'reverses', 'origin', 'metadata'),
+    unreversed: {
+      type: ['array', 'null'],
+      items: balance['debits'],
+      description: 'Of a reversal: what is left to reverse of the transaction in `reverses`, by its entries; null: nothing.',
+    },
     sequence,
   },
   'balance.updated': {
     ...pick(balance, 'account_id', 'account_code', 'currency', 'balance'),
     previous_balance: { ...(balance['balance'] as Fields), description: 'The balance before.' },
-    ...pick(balance, 'debits', 'credits', 'available', 'version'),
-    transaction_id,
+    ...pick(balance, 'debits', 'credits', 'pending_debits', 'pending_credits', 'available', 'version'),
+    transaction_id: { ...maybe(transaction_id), description: 'null: a hold was made, voided or has expired.' },
+    hold_id: { ...maybe(hold['hold_id']), description: 'The hold that was made, captured, voided or has expired; null: another posting.' },
     sequence,
   },
   'account.created': { ...account, sequence },
@@ -54,10 +70,21 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
     changes: { type: 'array', items: { type: 'string' }, description: 'Names of the changed fields.' },
     sequence,
   },
+  'hold.created': hold,
+  'hold.captured': { ...hold, transaction_id },
+  'hold.voided': { ...hold, void_description: { type: 'string', description: 'The `description` of the void.' } },
+  'hold.expired': hold,
+  'definition.changed': {
+    kind: { type: 'string', enum: ['limit', 'monitor', 'template', 'schedule'] },
+    id: { type: 'string' },
+    version: { ...long, description: 'Counts its changes, from 1.' },
+    record: { type: ['object', 'null'], description: 'As it is after the change; null: deleted.' },
+  },
 };
 
 const bodies = Object.entries(data).flatMap(([type, fields]): [string, Fields][] => {
   const name = pascalCase(type as EventType);
+  if (fields === hold) return [[`${name}Event`, envelope([type], 'Hold')]];
   return [
     [`${name}Data`, record(fields)],
     [`${name}Event`, envelope([type], `${name}Data`)],
@@ -125,7 +152,10 @@ const post = (type: EventType): Fields => {
     requestBody: {
       required: true,
       content: {
-        'application/json': { schema: isTest ? ref('TestEvent') : { anyOf: [ref(`${pascalCase(type)}Event`), ref('TestEvent')] } },
+        'application/json': {
+          schema: isTest ? ref('TestEvent') : { anyOf: [ref(`${pascalCase(type)}Event`), ref('TestEvent')] },
+          example: exampleBodies[type],
+        },
       },
     },
     responses: {

@@ -129,6 +129,7 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   condition_failed: { field: 'require[0].available.gte', tag: 'condition_failed', value: '0.00' },
   account_blocked: { field: 'account_code', tag: 'account_blocked', value: 'CUSTOMER-WALLETS-USD' },
   limit_exceeded: { field: 'account_code', tag: 'max_balance', value: 'CUSTOMER-WALLETS-USD' },
+  too_many: { field: 'limits', tag: 'too_many', value: '1000' },
   too_late: { field: 'valid_until', tag: 'too_late', value: '2030-01-31T12:00:00Z' },
   hold_ended: { field: 'hold_id', tag: 'hold_ended', value: 'captured' },
   hold_exceeded: { field: 'amount', tag: 'hold_exceeded', value: '60.00' },
@@ -286,6 +287,7 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   hold_id: { type: 'string', description: 'Id of the hold.', example: 'hold_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   account_code: { ...accountCode, description: 'Code of the account.' },
+  limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
 };
 

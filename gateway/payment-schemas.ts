@@ -1,6 +1,6 @@
-// Schemas of payments in answers, for the OpenAPI document: holds, dry runs, and what transactions came from.
+// Schemas of payments in answers, for the OpenAPI document: holds, dry runs, limits, and what transactions came from.
 import { currencies } from '../services/platform/money.ts';
-import { holdStatuses, sides } from './fields.ts';
+import { calendars, holdStatuses, limitStatuses, limitSubjects, sides } from './fields.ts';
 import { roundings } from './payment-fields.ts';
 import {
   id,
@@ -11,6 +11,7 @@ import {
   maybeWord,
   metadata,
   money,
+  origin,
   record,
   ref,
   string,
@@ -22,7 +23,7 @@ import {
 
 const hold = {
   hold_id: id('hold'),
-  status: { ...word(holdStatuses), description: 'How it ended; `pending` until then.' },
+  status: { ...word(holdStatuses), description: '`pending`, or how it ended.' },
   idempotency_key: string,
   description: string,
   reference: maybe(string),
@@ -30,12 +31,12 @@ const hold = {
   amount: { ...maybe(money), description: 'Sum of the debits; null if there are several currencies.' },
   entries: list(ref('HoldEntry')),
   metadata,
-  expires_at: { ...maybe(time), description: 'null: never.' },
+  expires_at: { ...maybe(time), description: 'From then on it can’t be captured; null: never.' },
   captures: { ...integer, description: 'How often it was captured.' },
   created_at: time,
   ended_at: maybe(time),
-  sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
-  origin: { anyOf: [ref('Origin'), { type: 'null' }], description: 'What it came from besides its entries; null: nothing.' },
+  sequence: { ...long, description: 'Position of its `hold.created` in the tenant’s log.' },
+  origin,
 };
 
 /** The schemas by name. */
@@ -48,7 +49,7 @@ export const paymentSchemas: Record<string, Schema> = {
     currency: word(currencies),
     amount: money,
     captured: money,
-    remaining: { ...money, description: 'Still held. What was released is `amount` − `captured` − `remaining`.' },
+    remaining: { ...money, description: 'Still reserved; `0.00` once the hold has ended.' },
   }),
   TriedHold: {
     ...record({ ...hold, hold_id: maybe(id('hold')), idempotency_key: maybe(string), sequence: maybe(long) }),
@@ -77,5 +78,34 @@ export const paymentSchemas: Record<string, Schema> = {
     converted_credit: { ...money, description: 'The same in the credit currency.' },
     spread: { ...money, description: 'Earned beyond the reference rate, in the credit currency; negative for a loss.' },
     residue: { ...string, description: 'What rounding dropped of the computed amount, with 12 fraction digits.' },
+  }),
+  VelocityLimit: record({
+    limit_id: id('limit'),
+    account_code: string,
+    applies: { ...word(limitSubjects), description: 'Of a group: `each` account below it by itself, or the `sum` of all together.' },
+    currency: word(currencies),
+    side: word(sides),
+    max_amount: { ...maybe(money), description: 'Inclusive; null: none.' },
+    max_count: { ...maybe(integer), description: 'Inclusive; null: none.' },
+    window: {
+      type: 'object',
+      description: 'Either `rolling_seconds`, or `calendar` and `time_zone`.',
+      properties: { rolling_seconds: integer, calendar: word(calendars), time_zone: string },
+    },
+    name: maybe(string),
+    status: { ...word(limitStatuses), description: 'A paused limit goes on counting, but refuses nothing.' },
+    version: long,
+    created_at: time,
+    updated_at: time,
+  }),
+  LimitUsage: record({
+    limit_id: id('limit'),
+    account_code: { ...string, description: 'Whose use it is: an account or a group.' },
+    amount: { ...money, description: 'What the window has used.' },
+    count: integer,
+    remaining_amount: { ...maybe(money), description: 'Never below zero; null: the limit has no `max_amount`.' },
+    remaining_count: { ...maybe(integer), description: 'Never below zero; null: the limit has no `max_count`.' },
+    window_start: { ...time, description: 'Of a rolling window: of its oldest step, which counts whole.' },
+    window_end: { ...time, description: 'Exclusive. Of a rolling window: of the present step.' },
   }),
 };

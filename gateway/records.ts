@@ -6,8 +6,11 @@ import {
   accountStatuses,
   accountTypes,
   businessTypes,
+  calendars,
   deliveryStatuses,
   holdStatuses,
+  limitStatuses,
+  limitSubjects,
   onExisting,
   sides,
   transactionKinds,
@@ -98,6 +101,8 @@ const errorClasses = [
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
+/** Types of the events in the log. The others are derived from them. */
+const logEvents = webhookEvents.filter((each) => !['balance.updated', 'hold.captured', 'test.webhook'].includes(each));
 
 /** Named enums. Without a name, client generators make a different type of every use. */
 export const words: Record<string, readonly string[]> = {
@@ -105,11 +110,14 @@ export const words: Record<string, readonly string[]> = {
   OnExisting: onExisting,
   AccountType: accountTypes,
   BusinessType: businessTypes,
+  Calendar: calendars,
   Currency: currencies,
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
   ErrorCode: errorCodes,
   HoldStatus: holdStatuses,
+  LimitStatus: limitStatuses,
+  LimitSubject: limitSubjects,
   Rounding: roundings,
   Scope: scopes,
   Side: sides,
@@ -137,6 +145,9 @@ const ended = {
   failed_at: { ...time, description: 'Only if it has failed.' },
 };
 
+/** `origin` of a transaction or hold. */
+export const origin = { anyOf: [ref('Origin'), { type: 'null' }], description: 'What it came from besides its entries; null: nothing.' };
+
 /** Fields of a transaction. */
 export const transaction = {
   transaction_id: id('txn'),
@@ -154,7 +165,7 @@ export const transaction = {
   sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
   reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
   reversed_by: { ...maybe(id('txn')), description: 'The transaction that completed its reversal.' },
-  origin: { anyOf: [ref('Origin'), { type: 'null' }], description: 'What the transaction came from besides its entries; null: nothing.' },
+  origin,
   unreversed: {
     ...maybe(list(money)),
     description: 'What is left to reverse of each entry, in their order, while a part is reversed; else null.',
@@ -258,10 +269,10 @@ export const schemas: Record<string, Schema> = {
     balance: { ...money, description: 'Signed, in the account’s normal direction.' },
     debits: money,
     credits: money,
-    pending_debits: { ...money, description: 'What holds reserve.' },
-    pending_credits: { ...money, description: 'The same on the credit side.' },
-    available: { ...money, description: 'The balance without what is held on its way out.' },
-    version: { ...long, description: 'Number of events that changed this balance: postings, holds, releases.' },
+    pending_debits: { ...money, description: 'What open holds reserve.' },
+    pending_credits: { ...money, description: 'What open holds reserve.' },
+    available: { ...money, description: 'The balance without what is pending on its way out.' },
+    version: { ...long, description: 'Number of events that changed this balance: transactions, holds, releases.' },
     updated_at: maybe(time),
   }),
   BalanceChange: record({
@@ -274,7 +285,7 @@ export const schemas: Record<string, Schema> = {
   }),
   Event: record({
     id: id('evt'),
-    type: word(['transaction.posted', 'account.created', 'account.updated']),
+    type: word(logEvents),
     sequence: long,
     created: { ...long, description: 'Unix time in seconds.' },
     actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },

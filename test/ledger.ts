@@ -32,7 +32,8 @@ export async function startLedger({
   maxMessageBytes = 32 << 20,
   lockTimeout = longLockTimeouts.lock_timeout,
   database: given,
-}: { maxMessageBytes?: number; lockTimeout?: string; database?: FreshDatabase } = {}): Promise<RunningLedger> {
+  hasPayments = true,
+}: { maxMessageBytes?: number; lockTimeout?: string; database?: FreshDatabase; hasPayments?: boolean } = {}): Promise<RunningLedger> {
   const database = given ?? (await freshDatabase('ledger', { migrated: true }));
   const settings = { ...ledgerPlans, ...longLockTimeouts, lock_timeout: lockTimeout };
   const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings });
@@ -41,7 +42,7 @@ export async function startLedger({
   const writer = new Writer({ pool, pipelines: 1, waiters: 1, limits, maxCachedAccounts: 10_000, logger, metrics });
   const served = await startGrpcServer({
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined }),
+    routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined, hasPayments: () => hasPayments }),
     maxMessageBytes,
     metrics,
   });

@@ -18,6 +18,7 @@ import { reversalRoutes } from './reversals.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
+import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
@@ -28,6 +29,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   chartRoutes(app, parts);
   newAccountRoutes(app, parts);
   accountRoutes(app, parts);
+  velocityRoutes(app, parts);
   postingRoutes(app, parts);
   exchangeRoutes(app, parts);
   reversalRoutes(app, parts);

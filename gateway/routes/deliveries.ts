@@ -7,8 +7,8 @@ import { pathDelivery, periodOf } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
+import { exampleBodies } from '../webhook-examples.ts';
 import { attemptRecord, deliveryRecord, envelope, rateLimitFields, timeOf, webhookRecord } from '../mapping.ts';
-import { exampleEvent } from './events.ts';
 import { exampleWebhook } from './webhooks.ts';
 
 const access: Access = { by: 'key', scope: 'webhooks:manage' };
@@ -43,25 +43,6 @@ const exampleDelivery = {
   delivered_at: '2030-01-31T12:00:00.120Z',
   created_at: '2030-01-31T12:00:00.000Z',
 };
-const { data } = exampleEvent;
-const examplePayload = {
-  id: exampleDelivery.event_id,
-  type: 'transaction.posted',
-  created: exampleEvent.created,
-  data: {
-    ...data,
-    lines: data.lines.map(({ account_id, account_code, amount, side, currency }) => ({ account_id, account_code, amount, side, currency })),
-  },
-  tenant_id: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8',
-  livemode: true,
-};
-const exampleTest = {
-  ...examplePayload,
-  type: 'test.webhook',
-  data: { message: 'This is a test of test.webhook: nothing has happened.' },
-  livemode: false,
-};
-
 /** `/webhooks` as far as it is about deliveries. */
 export function deliveryRoutes(app: App, { notifier }: Services): void {
   app.get(
@@ -156,7 +137,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
                 status: 'delivered',
                 status_code: 200,
                 response_time_ms: 120,
-                test_payload: exampleTest,
+                test_payload: exampleBodies['test.webhook'],
               },
               headers: rateLimitHeaderNames,
             },
@@ -236,7 +217,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
               example: {
                 delivery: {
                   ...exampleDelivery,
-                  payload: examplePayload,
+                  payload: exampleBodies['transaction.posted'],
                   response_body: 'ok',
                   attempt_history: [
                     { number: 1, started_at: '2030-01-31T12:00:00.010Z', duration_ms: 110, status_code: 200, error_class: null },

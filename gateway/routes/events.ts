@@ -20,7 +20,10 @@ export const exampleEvent = {
   request_id: 'req-7f3a',
   hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
   previous_hash: '60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752',
-  data: { transaction_id, kind, idempotency_key, description, reference, currency, amount, lines: entries, reverses, metadata, sequence },
+  data: {
+    ...{ transaction_id, kind, idempotency_key, description, reference, currency, amount, lines: entries, reverses, metadata, sequence },
+    ...{ origin: null, unreversed: null },
+  },
 };
 
 const query = object({
@@ -44,7 +47,7 @@ export function eventRoutes(app: App, { ledger }: Services): void {
           summary: 'Read the audit trail',
           description: [
             `Oldest first, without gaps. Each event has the hash of the previous one; the first has 64 zeros. ${shortPages} The next page begins after the last event’s \`sequence\`.`,
-            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` the account and its `template` (null: created singly); of `account.updated` the account and the names of the changed fields (`changes`).',
+            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` the account and its `template` (null: created singly); of `account.updated` the account and the names of the changed fields (`changes`); of `hold.created`, `hold.voided` and `hold.expired` the hold; of `definition.changed` the rule (`record`, null: deleted) with its `kind`, `id` and `version`.',
           ].join('\n\n'),
           answers: {
             200: {

@@ -1,6 +1,7 @@
 // Cache of accounts and balances between batches, by tenant.
 import type { Account, Balance } from './accounting.ts';
 import type { Head } from './log.ts';
+import type { LimitRules } from './velocity.ts';
 
 /** An account as the writer needs it. */
 export interface CachedAccount extends Account {
@@ -19,6 +20,8 @@ export interface TenantState {
   head: Head;
   /** By account code. Codes without an account are not cached: clients can invent any number of them. */
   accounts: Map<string, AccountState>;
+  /** Velocity limits with what they have counted of these accounts; null where there are none, undefined until they are read. */
+  rules?: LimitRules | null;
 }
 
 /** Tenants' accounts, bounded by their number. Evicts the tenant that was used least recently. */
@@ -40,7 +43,7 @@ export class AccountCache {
     const state = this.states.get(tenant);
     if (!state) return undefined;
     this.states.delete(tenant);
-    this.accounts -= state.accounts.size + 1;
+    this.accounts -= sizeOf(state);
     return state;
   }
 
@@ -49,10 +52,15 @@ export class AccountCache {
     this.take(tenant);
     if (state.accounts.size > this.maxAccounts) return;
     this.states.set(tenant, state);
-    this.accounts += state.accounts.size + 1;
+    this.accounts += sizeOf(state);
     for (const oldest of this.states.keys()) {
       if (this.accounts <= this.maxAccounts) break;
       this.take(oldest);
     }
   }
+}
+
+// Each count of a limit has about as many bytes as an account.
+function sizeOf({ accounts, rules }: TenantState): number {
+  return accounts.size + 1 + (rules ? rules.steps.size : 0);
 }

@@ -1,5 +1,6 @@
-// The rules of double entry: what a posting does to balances, or why it is refused. Pure; amounts are minor units.
+// The words of double entry: accounts, balances, entries, and why a change is refused. Pure; amounts are minor units.
 import { toDecimal } from '../platform/money.ts';
+import type { LimitRules, Use } from './velocity.ts';
 
 /** The two sides of an account. */
 export type Side = 'debit' | 'credit';
@@ -97,7 +98,7 @@ export interface Balance {
   credits: bigint;
   pendingDebits: bigint;
   pendingCredits: bigint;
-  /** Number of postings so far. */
+  /** Number of events that have changed it: postings, holds, releases. */
   version: bigint;
 }
 
@@ -114,10 +115,15 @@ export interface Entry {
   field?: string;
 }
 
-/** What is to be posted. */
+/** What is to be posted, held or released. */
 export interface Request {
   kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire';
+  /** What moves. */
   entries: Entry[];
+  /** What becomes pending. */
+  reserve?: readonly Entry[];
+  /** What is pending no more. */
+  release?: readonly Entry[];
   /** What must hold, or nothing is posted. */
   require?: readonly Condition[];
   /** Posts although blocks or limits would refuse it. */
@@ -153,6 +159,8 @@ export interface Books {
   balance(account: Account, currency: string): Balance;
   /** The account that balances single entries in a currency. */
   suspense(currency: string): Account;
+  /** The tenant's velocity limits, and the time of the event, milliseconds since the Unix epoch; null or absent where it has none. */
+  velocity?: { rules: LimitRules; atMs: number } | null;
 }
 
 /** One line as it is posted. */
@@ -167,7 +175,7 @@ export interface Line {
   balanceAfter: bigint;
 }
 
-/** A balance before and after a posting. */
+/** A balance before and after a request. */
 export interface BalanceChange {
   account: Account;
   currency: string;
@@ -175,19 +183,21 @@ export interface BalanceChange {
   after: Balance;
 }
 
-/** A posting that the rules allow. */
+/** A request that the rules allow. */
 export interface Posted {
   lines: Line[];
   /** One an account and currency, in order of first appearance. */
   changes: BalanceChange[];
-  /** Reasons for which it would have been refused without an override. */
-  broken: Reason[];
+  /** Reasons, and ids of velocity limits, for which it would have been refused without an override. */
+  broken: string[];
+  /** What velocity limits count of it, or get back; null where there is nothing. */
+  uses: Use[] | null;
 }
 
 /** The balance of an account without postings. */
 export const nothing: Balance = { debits: 0n, credits: 0n, pendingDebits: 0n, pendingCredits: 0n, version: 0n };
 
-/** The largest total a balance can hold: 38 digits. */
+/** The largest total a balance can hold with what is pending: 38 digits. */
 export const largestTotal = 10n ** 38n - 1n;
 
 /** An account's balance in its normal direction, minor units. */
@@ -200,6 +210,11 @@ export function outgoing(account: Pick<Account, 'normalBalance'>, balance: Balan
   return account.normalBalance === 'debit' ? balance.pendingCredits : balance.pendingDebits;
 }
 
+/** Pending incoming money, minor units. */
+export function incoming(account: Pick<Account, 'normalBalance'>, balance: Balance): bigint {
+  return account.normalBalance === 'debit' ? balance.pendingDebits : balance.pendingCredits;
+}
+
 /** What an account can spend in its normal direction, minor units. */
 export function available(account: Pick<Account, 'normalBalance'>, balance: Balance): bigint {
   return net(account, balance) - outgoing(account, balance);
@@ -208,47 +223,6 @@ export function available(account: Pick<Account, 'normalBalance'>, balance: Bala
 /** The other side. */
 export function opposite(side: Side): Side {
   return side === 'debit' ? 'credit' : 'debit';
-}
-
-/**
- * Decides a posting: its lines and the balances after it. Changes nothing itself. Throws {@link Refusal}; the order of checks is shape,
- * existence, fit, limits.
- */
-export function post(request: Request, books: Books): Posted {
-  if (request.kind !== 'single') debitsMustEqualCredits(request.entries);
-  const lines = request.entries.map((entry, index) => {
-    const account = accountMustFit(entry.code, entry.currency, books, fieldOf(request, index), request.kind);
-    return { account, amount: entry.amount, side: entry.side, currency: entry.currency, counter: entry.counter, balanceAfter: 0n };
-  });
-  if (request.kind === 'single') {
-    const entry = lines[0] as Line;
-    lines.push({ ...entry, account: books.suspense(entry.currency), side: opposite(entry.side), counter: true });
-  }
-
-  const changes: BalanceChange[] = [];
-  for (const line of lines) {
-    let change = changes.find(({ account, currency }) => account === line.account && currency === line.currency);
-    if (!change) {
-      const before = books.balance(line.account, line.currency);
-      change = { account: line.account, currency: line.currency, before, after: { ...before, version: before.version + 1n } };
-      changes.push(change);
-    }
-    if (line.side === 'debit') change.after.debits += line.amount;
-    else change.after.credits += line.amount;
-    line.balanceAfter = net(line.account, change.after);
-  }
-  for (const change of changes) totalsMustFit(change, request);
-  if (request.require) conditionsMustHold(request.require, books, changes);
-  const broken: Reason[] = [];
-  const refuseUnlessOverridden = (refusal: Refusal | null) => {
-    if (!refusal) return;
-    if (!request.override) throw refusal;
-    if (!broken.includes(refusal.reason)) broken.push(refusal.reason);
-  };
-  lines.forEach((line, index) => refuseUnlessOverridden(blockedLine(line, index, request)));
-  for (const change of changes) refuseUnlessOverridden(belowFloor(change, request));
-  for (const change of changes) refuseUnlessOverridden(aboveCeiling(change, request));
-  return { lines, changes, broken };
 }
 
 /** Throws {@link Refusal} `unbalanced` for the first currency in which debits and credits differ. */
@@ -265,85 +239,4 @@ export function debitsMustEqualCredits(entries: readonly Entry[]): void {
     const message = `debits and credits in ${currency} differ: debits are ${details.debits}, credits ${details.credits}`;
     throw new Refusal('unbalanced', message, { field: 'entries', tag: 'unbalanced', value: currency, details });
   }
-}
-
-// An account that exists and holds the currency; one of an entry, whose request is of the kind `entryOf`, also takes entries.
-function accountMustFit(code: string, currency: string, books: Books, field: string, entryOf: Request['kind'] | null): Account {
-  const refuse = (reason: Reason, message: string) => new Refusal(reason, message, { field, tag: reason, value: code });
-  const account = books.account(code);
-  if (!account) throw refuse('account_not_found', `account ${code} not found`);
-  if (entryOf !== null && account.closed) throw refuse('account_closed', `account ${code} is closed`);
-  if (account.isGroup) throw refuse('account_is_group', `account ${code} is a group and takes no postings`);
-  if (entryOf === 'single' && account.system) {
-    throw refuse('account_is_system', `account ${code} is a system account, which a single entry may not use`);
-  }
-  if (account.currency !== null && account.currency !== currency) {
-    throw refuse('currency_not_allowed', `account ${code} holds ${account.currency} only, not ${currency}`);
-  }
-  return account;
-}
-
-function totalsMustFit(change: BalanceChange, request: Request): void {
-  if (change.after.debits > largestTotal || change.after.credits > largestTotal) {
-    const blame = blamed(request, change.account, change.currency, 'balance_overflow', () => true);
-    throw new Refusal('balance_overflow', `the totals of account ${change.account.code} would have more than 38 digits`, blame);
-  }
-}
-
-function blockedLine({ account, side }: Line, index: number, request: Request): Refusal | null {
-  if (!account.rules?.blocked.includes(side)) return null;
-  const blame = { field: fieldOf(request, index), tag: 'account_blocked', value: account.code };
-  return new Refusal('account_blocked', `account ${account.code} is blocked for ${side} entries`, blame);
-}
-
-// Compares what is available after the whole transaction. A transaction that does not lower it is allowed.
-function belowFloor({ account, currency, before, after }: BalanceChange, request: Request): Refusal | null {
-  const own = account.rules?.limits.get(currency)?.minAvailable ?? null;
-  const floor = account.allowNegative ? own : own === null || own < 0n ? 0n : own;
-  if (floor === null) return null;
-  const left = available(account, after);
-  if (left >= floor || left >= available(account, before)) return null;
-  const blame = blamed(request, account, currency, 'insufficient_funds', (side) => side !== account.normalBalance);
-  return new Refusal('insufficient_funds', `account ${account.code} has insufficient funds`, blame);
-}
-
-// Compares the balance with what is incoming. A transaction that does not raise it is allowed.
-function aboveCeiling({ account, currency, before, after }: BalanceChange, request: Request): Refusal | null {
-  const ceiling = account.rules?.limits.get(currency)?.maxBalance ?? null;
-  if (ceiling === null) return null;
-  const held = (balance: Balance) =>
-    net(account, balance) + (account.normalBalance === 'debit' ? balance.pendingDebits : balance.pendingCredits);
-  if (held(after) <= ceiling || held(after) <= held(before)) return null;
-  const blame = blamed(request, account, currency, 'max_balance', (side) => side === account.normalBalance);
-  const message = `account ${account.code} would hold more than its max_balance of ${toDecimal(ceiling)} ${currency}`;
-  return new Refusal('limit_exceeded', message, blame);
-}
-
-/** Versions are compared with those before the request, amounts with those after it. */
-function conditionsMustHold(conditions: readonly Condition[], books: Books, changes: BalanceChange[]): void {
-  // An account that does not exist or fit is a mistake of the request: it is refused for that, whatever holds.
-  const accounts = conditions.map(({ field, code, currency }) => accountMustFit(code, currency, books, `${field}.account_code`, null));
-  for (const [index, { field, code, currency, checks }] of conditions.entries()) {
-    const account = accounts[index] as Account;
-    const change = changes.find((each) => each.account === account && each.currency === currency);
-    const before = change?.before ?? books.balance(account, currency);
-    for (const { path, measure, comparator, value, text } of checks) {
-      const balance = measure === 'version' ? before : (change?.after ?? before);
-      const actual = measure === 'version' ? balance.version : measure === 'balance' ? net(account, balance) : available(account, balance);
-      if (comparator === 'gte' ? actual >= value : comparator === 'lte' ? actual <= value : actual === value) continue;
-      const blame = { field: `${field}.${path}`, tag: 'condition_failed', value: text };
-      throw new Refusal('condition_failed', `the condition on the ${measure} of account ${code} in ${currency} does not hold`, blame);
-    }
-  }
-}
-
-// The last entry that fits on the changed balance; for a single entry's suspense account it is the only entry.
-function blamed(request: Request, { code }: Account, currency: string, tag: string, fits: (side: Side) => boolean): Blame {
-  const found = request.entries.findLastIndex((entry) => entry.code === code && entry.currency === currency && fits(entry.side));
-  const index = Math.max(found, 0);
-  return { field: fieldOf(request, index), tag, value: (request.entries[index] as Entry).code };
-}
-
-function fieldOf({ kind, entries }: Request, index: number): string {
-  return entries[index]?.field ?? (kind === 'single' ? 'account_code' : `entries[${index}].account_code`);
 }

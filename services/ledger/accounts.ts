@@ -14,6 +14,7 @@ import { ancestorsOf, checkParent, levelsBelow, parentsFirst } from './parents.t
 import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
 import { writeLocked } from './write.ts';
+import { noExtras } from './write-extras.ts';
 
 /**
  * Creates all accounts of a template. Returns them in the template's order; a second call returns them as they are now with `created`
@@ -51,7 +52,7 @@ export function setUpChart(
       return account;
     });
     head.chart = template;
-    await write(client, events, head, nowMs, created);
+    await writeEvents(client, events, head, nowMs, created);
     // Not before their parents, which may be new.
     for (const account of moved) await updateAccountRow(client, tenant, account);
     return { accounts, created: true };
@@ -142,7 +143,7 @@ export function createAccounts(
     }
     const accounts = wanted.map(({ code }) => known.get(code) as AccountRecord);
     checkAnswerSize(accounts);
-    if (created.length > 0) await write(client, events, head, nowMs, created);
+    if (created.length > 0) await writeEvents(client, events, head, nowMs, created);
     return { created: created.length, skipped: wanted.length - created.length, accounts };
   });
 }
@@ -222,7 +223,7 @@ export function updateAccount(
     const after = changed(account, change, nextPosition(head, nowMs).createdMs);
     const event = append(head, updatedEvent(after, changes, context), nowMs);
     await updateAccountRow(client, tenant, after);
-    await write(client, [event], head, nowMs);
+    await writeEvents(client, [event], head, nowMs);
     return after;
   });
 }
@@ -232,10 +233,11 @@ async function lock(client: Client, tenant: string): Promise<{ head: Head; nowMs
   return (await lockHead(client, tenant, true)) as { head: Head; nowMs: number };
 }
 
-function write(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
+/** Writes events, and the accounts they create, in a transaction that has locked the head. */
+export function writeEvents(client: Client, events: LogRow[], head: Head, nowMs: number, created: AccountRecord[] = []): Promise<unknown> {
   const tenants = [head.tenant];
   const relayCursors = { tenants, activeUntilMs: activeUntil(nowMs) };
-  const rows = { tenants, relayCursors, log: events, posted: [], balances: [] };
+  const rows = { tenants, relayCursors, log: events, posted: [], balances: [], extras: noExtras };
   const newAccounts = created.map((account) => ({ tenant: head.tenant, account }));
   return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows, newAccounts)));
 }

@@ -5,6 +5,7 @@ import { Refusal, type Reason } from './accounting.ts';
 import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
+import { readCounts, readLimits } from './limit-reads.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { asDryRun, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
@@ -124,10 +125,12 @@ export class Batch {
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
   async readMissing(client: Client): Promise<void> {
-    await Promise.all([this.readAccounts(client), queries.readReplays(client, this.keys)]);
+    const [found] = await Promise.all([this.readAccounts(client), queries.readReplays(client, this.keys), readLimits(client, this.states)]);
+    await readCounts(client, this.states, found);
   }
 
-  private async readAccounts(client: Client): Promise<void> {
+  /** Codes of the accounts that were found, by tenant (UUID). */
+  private async readAccounts(client: Client): Promise<Map<string, string[]>> {
     const wanted = new Map<string, [tenant: string, code: string]>();
     for (const posting of commandsOf(this.items)) {
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
@@ -136,12 +139,17 @@ export class Batch {
         if (!accounts.has(code)) wanted.set(`${posting.tenant} ${code}`, [posting.tenant, code]);
       }
     }
-    if (wanted.size === 0) return;
+    const codes = new Map<string, string[]>();
+    if (wanted.size === 0) return codes;
     for (const found of await queries.readAccounts(client, [...wanted.values()])) {
       const { tenant, code, state, differences } = found;
+      const ofTenant = codes.get(tenant);
+      if (ofTenant) ofTenant.push(code);
+      else codes.set(tenant, [code]);
       if (differences.length === 0) this.openedTenants.get(tenant)?.state.accounts.set(code, state);
       else this.inconsistentAccounts.set(`${tenant} ${code}`, queries.whyInconsistent(found));
     }
+    return codes;
   }
 
   private codesOf(posting: ValidatedPosting): string[] {
@@ -270,13 +278,14 @@ export class Batch {
   private rows(moved: OpenedTenant[]): BatchRows {
     this.writtenTenants = moved.map(({ from }) => from.tenant);
     this.activatedCursors = this.writtenTenants.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
-    const { log, posted, balances } = this.changes;
+    const { log, posted, balances, extras } = this.changes;
     return {
       tenants: this.tenants,
       relayCursors: { tenants: this.activatedCursors, activeUntilMs: activeUntil(this.nowMs) },
       log,
       posted,
       balances,
+      extras,
     };
   }
 

@@ -2,7 +2,8 @@
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId, toUuid } from '../platform/ids.ts';
-import { Refusal, nothing, opposite, post, type Balance, type Books, type Side } from './accounting.ts';
+import { Refusal, nothing, opposite, type Balance, type Books, type Side } from './accounting.ts';
+import { post } from './posting-rules.ts';
 import { accountRules } from './account-rules.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
 import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from './chart.ts';
@@ -10,8 +11,10 @@ import { append, type Head, type LogRow } from './log.ts';
 import { encodedPosted } from './encoding.ts';
 import { eventOfOriginal, type Original } from './writer-queries.ts';
 import { isFxPosition, suspenseCode } from './templates.ts';
+import { addUse, subjectKey, type LimitRules, type Use } from './velocity.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
 import type { BalanceWrite, PostedWrite } from './write.ts';
+import type { Extras, HoldWrite, PartWrite, VelocityWrite } from './write-extras.ts';
 
 /** A point to go back to. */
 export interface Mark {
@@ -22,6 +25,7 @@ export interface Mark {
   log: number;
   newAccounts: number;
   posted: number;
+  parts: number;
 }
 
 /** What the commands of a batch change, in their order. It also changes the tenant states they are applied to. */
@@ -30,6 +34,11 @@ export class Changes {
   /** Suspense accounts that are created by their first use. */
   readonly newAccounts: NewAccount[] = [];
   readonly posted: PostedWrite[] = [];
+  readonly parts: PartWrite[] = [];
+  /** Holds after the batch, by what identifies them; {@link set} replaces them. */
+  readonly holds = new Map<string, HoldWrite>();
+  /** Counts of velocity limits after the batch, as `holds`. */
+  readonly velocity = new Map<string, VelocityWrite>();
   /** By the balance after, with which the next change of the same balance begins. */
   private readonly latest = new Map<Balance, BalanceWrite>();
   /** Takes back the writes to maps since the mark, newest last; null while no mark is open. */
@@ -40,18 +49,24 @@ export class Changes {
     return [...this.latest.values()];
   }
 
+  /** What the batch writes besides. */
+  get extras(): Extras {
+    return { parts: this.parts, holds: [...this.holds.values()], velocity: [...this.velocity.values()] };
+  }
+
   /** Begins to record changes, until {@link undo} or {@link keep}. What a batch changes it changes by {@link set}, or behind these lengths. */
   mark(head: Head): Mark {
     this.journal = [];
-    const { log, newAccounts, posted } = this;
-    return { head, was: { ...head }, log: log.length, newAccounts: newAccounts.length, posted: posted.length };
+    const { log, newAccounts, posted, parts } = this;
+    const lengths = { log: log.length, newAccounts: newAccounts.length, posted: posted.length, parts: parts.length };
+    return { head, was: { ...head }, ...lengths };
   }
 
   /** Goes back to the mark. Nothing may be awaited in between: the next batch would build on what is undone. */
   undo({ head, was, ...lengths }: Mark): void {
     for (const takeBack of this.journal?.reverse() ?? []) takeBack();
     this.journal = null;
-    for (const list of ['log', 'newAccounts', 'posted'] as const) this[list].length = lengths[list];
+    for (const list of ['log', 'newAccounts', 'posted', 'parts'] as const) this[list].length = lengths[list];
     Object.assign(head, was);
   }
 
@@ -73,7 +88,7 @@ export class Changes {
    * Applies the rules to a posting at `nowMs` of the database's clock (milliseconds since the Unix epoch), or later if the log is ahead.
    * `original` is what it reverses. Throws a {@link Refusal}: nothing has changed then.
    */
-  post({ head, accounts }: TenantState, posting: ValidatedPosting, original: Original | null, nowMs: number): Transaction {
+  post({ head, accounts, rules }: TenantState, posting: ValidatedPosting, original: Original | null, nowMs: number): Transaction {
     // A tenant without the system account of a currency gets it with its first use, as an event of its own.
     const created: { record: AccountRecord; state: AccountState; row: LogRow }[] = [];
     const end = posting.kind === 'double' ? head : { ...head };
@@ -89,6 +104,7 @@ export class Changes {
       account: (code) => (posting.kind === 'exchange' && isFxPosition(code) ? systemAccount(code) : accounts.get(code)?.account),
       balance: (account, currency) => accounts.get(account.code)?.balances.get(currency) ?? nothing,
       suspense: (currency) => systemAccount(suspenseCode(currency)),
+      velocity: rules ? { rules, atMs: nextPosition(head, nowMs).createdMs } : null,
     };
     const result = post(original ? { ...posting, entries: this.mirrored(posting, original) } : posting, books);
     for (const { record, state, row } of created) {
@@ -108,9 +124,20 @@ export class Changes {
       const from = earlier?.from ?? before.version;
       this.set(this.latest, after, { tenant: posting.tenant, account: state.account, currency, from, after, atMs: row.createdMs });
     }
+    if (rules && result.uses) this.count(posting.tenant, rules, result.uses, row.createdMs);
     this.posted.push({ posting, row: this.log.length, result, reverses: posting.target?.uuid ?? null });
     this.log.push(row);
     return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
+  }
+
+  private count(tenant: string, { steps }: LimitRules, uses: Use[], atMs: number): void {
+    for (const use of uses) {
+      const [limitId, { subject }] = [use.limit.id, use];
+      const key = subjectKey(limitId, subject);
+      const after = addUse(steps.get(key) ?? [], use, atMs);
+      this.set(steps, key, after);
+      this.set(this.velocity, `${tenant} ${key}`, { tenant, limitId, subject, steps: after });
+    }
   }
 
   private mirrored(posting: ValidatedPosting, original: Original): ValidatedPosting['entries'] {

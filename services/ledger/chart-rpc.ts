@@ -1,8 +1,6 @@
 // The RPCs of the chart and of all reads: check the request's fields, then run the use case.
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import type { ServiceImpl } from '@connectrpc/connect';
 import type { GetHierarchyRequest, LedgerService, NewAccount as NewAccountMessage } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { Connections, Pool } from '../platform/postgres.ts';
-import { SharedPool } from '../platform/shared-pool.ts';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './accounting.ts';
 import { checkedBlocked, checkedLimits } from './account-rules.ts';
@@ -11,34 +9,20 @@ import { createAccount, createAccounts, setUpChart, updateAccount, type NewAccou
 import { getBalance, listBalanceHistory } from './balances.ts';
 import { listEvents } from './events.ts';
 import { nested, readHierarchy, type Wanted } from './hierarchy.ts';
-import { checkedLimit } from './page.ts';
+import { checkedLimit, pageOf } from './page.ts';
 import { maxLevels } from './parents.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { TimeRange } from './time-range.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid } from './fields.ts';
+import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid, oneOf, optional, tenantOf } from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
+import type { TenantCalls } from './tenant-calls.ts';
 
 // How much longer than a part of its chart took a tenant waits for the next one: read in a loop, it leaves most of the time to others' postings.
 const hierarchyRest = 4;
 
-/**
- * Handlers of charts, accounts, balances and reads, on connections shared by the tenants. They throw {@link Refusal} and, if too many calls
- * wait, Overloaded. `committed` is called after the commit with the tenant (UUID) whose log has grown.
- */
-export function chartAndReads(connections: Pool, committed: (tenant: string) => void): Partial<ServiceImpl<typeof LedgerService>> {
-  const pool = new SharedPool(connections);
-  // A tenant's changes wait for its head anyway. Waiting here they do not occupy connections that reads need.
-  const changes = new FairSemaphore({ max: Math.max(1, Math.floor((connections.options.max * 3) / 4)), maxPerKey: 1 });
-  const changed = async <Answer>(
-    tenant: string,
-    { signal }: HandlerContext,
-    change: (own: Connections) => Promise<Answer>,
-  ): Promise<Answer> => {
-    const answer = await changes.run(tenant, signal, () => change(pool.of(tenant, signal)));
-    committed(tenant);
-    return answer;
-  };
+/** Handlers of charts, accounts, balances and reads. They throw {@link Refusal} and, if too many calls wait, Overloaded. */
+export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceImpl<typeof LedgerService>> {
   const hierarchies = new FairSemaphore({ maxPerKey: 1 });
   const partsOf = (tenant: string, wanted: Wanted, signal: AbortSignal) =>
     readHierarchy(pool.of(tenant, signal), tenant, wanted, async (work) => {
@@ -143,10 +127,6 @@ export function chartAndReads(connections: Pool, committed: (tenant: string) => 
   };
 }
 
-function tenantOf(request: { tenantId: string }): string {
-  return checkedId('tenant_id', 'tenant', request.tenantId);
-}
-
 function newAccountOf(account: Omit<NewAccountMessage, '$typeName'>, at: string): NewAccount {
   return {
     code: checkedCode(`${at}account_code`, account.accountCode),
@@ -194,10 +174,6 @@ function checkedVersion(version: bigint): bigint {
   return version;
 }
 
-function pageOf(request: { limit: number; cursor: string }) {
-  return { limit: checkedLimit(request.limit), cursor: request.cursor };
-}
-
 // The last millisecond of the year 9999, the last that ISO 8601 with four digits can express.
 const latestMs = 253_402_300_799_999n;
 
@@ -208,16 +184,6 @@ function timeRangeOf({ startMs, endMs }: TimeRange): TimeRange {
     }
   }
   return { startMs, endMs };
-}
-
-function optional<Value, Checked>(value: Value | undefined, check: (value: Value) => Checked): Checked | undefined {
-  return value === undefined ? undefined : check(value);
-}
-
-function oneOf<const Word extends string>(field: string, value: string, words: readonly Word[]): Word {
-  const word = words.find((each) => each === value);
-  if (word === undefined) throw invalid(field, value === '' ? 'required' : 'oneof', value, `${field} must be one of ${words.join(' ')}`);
-  return word;
 }
 
 // An account that the request itself names: an impossible code is an unknown account, not a malformed field.

@@ -9,6 +9,7 @@ import { BadSetting, Settings } from '../platform/settings.ts';
 import { changeDeadLetters } from './outbox/dead-letters.ts';
 import { pluralize } from './audit/findings.ts';
 import { parseHeads, printHeads } from './audit/stored-heads.ts';
+import { feature, switchPollMs } from './payments-switch.ts';
 import { openOperator } from './audit/operator.ts';
 import { rebuild } from './audit/rebuild.ts';
 import { verify } from './audit/verify.ts';
@@ -19,7 +20,8 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
        rebuild [--tenant ID] --check   derive every projection from the log and compare
        rebuild [--tenant ID]           derive every projection from the log and replace it
        redrive [--tenant ID]           publish rejected events again
-       discard [--tenant ID]           discard rejected events: they stay in the log and are not published`;
+       discard [--tenant ID]           discard rejected events: they stay in the log and are not published
+       enable payments                 let holds, limits and the like be used; every ledger must run this version`;
 
 const options = {
   tenant: { type: 'string' },
@@ -59,6 +61,11 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
     print(`${pluralize(await changeDeadLetters(client, 'discard', tenant, print), 'dead letter')} discarded`);
     return true;
   },
+  async enable(client) {
+    const added = await client.query('insert into enabled (feature) values ($1) on conflict do nothing', [feature]);
+    print(added.rowCount === 0 ? 'payments are enabled already' : `payments are enabled: ledgers use them within ${switchPollMs / 1000} s`);
+    return true;
+  },
   async rebuild(client, { tenant, check }) {
     const { tenants, events, findings, repaired } = await rebuild(client, { tenant, check }, print);
     const outcome = repaired === 0 ? verdict(findings) : `${pluralize(repaired, 'tenant')} repaired, ${verdict(findings)}`;
@@ -66,6 +73,9 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
     return findings === 0;
   },
 };
+
+/** Commands that take a word after their name. */
+const operands: Record<string, string> = { enable: feature };
 
 function verdict(findings: number): string {
   return findings === 0 ? 'nothing differs' : pluralize(findings, 'difference');
@@ -93,8 +103,9 @@ async function main(): Promise<boolean> {
     return true;
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  const misplaced = (check && name !== 'rebuild') || (headsFile !== undefined && name !== 'verify');
-  if (!command || more.length > 0 || misplaced) throw new StartFailure(usage);
+  const misplaced =
+    (check && name !== 'rebuild') || (headsFile !== undefined && name !== 'verify') || (id !== undefined && name === 'enable');
+  if (!command || more.join(' ') !== (operands[name] ?? '') || misplaced) throw new StartFailure(usage);
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
   if (tenant === null) throw new StartFailure(`--tenant ${String(id)} is not a tenant's id`);
   const client = await openOperator(new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL'));

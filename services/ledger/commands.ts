@@ -1,13 +1,17 @@
 // Checks of commands: reversals, and what each command of a call takes from the call.
-import type { Command, Posting, Reversal, SubmitRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Command, Posting, Reversal } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
 import { checkedId, checkedMetadata, invalid } from './fields.ts';
 import { fingerprint } from './fingerprint.ts';
-import { addConditions, auditContextOf, checkedTimeout, commonFields, validatePosting, type ValidatedPosting } from './mapping.ts';
-
-/** What a call has for all its commands. */
-export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
-  Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
+import {
+  addConditions,
+  auditContextOf,
+  checkedTimeout,
+  commonFields,
+  validatePosting,
+  type Call,
+  type ValidatedPosting,
+} from './mapping.ts';
 
 /** A reversal as either call has it. */
 type ReversalRequest = Call &

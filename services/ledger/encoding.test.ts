@@ -31,13 +31,12 @@ function full(type: DescMessage, text: string, number: bigint): Record<string, u
     type.fields
       .filter(({ oneof }) => !oneof)
       .map((field): [string, unknown] => {
-        if (field.fieldKind === 'list') return [field.localName, field.message ? [inside(field.message), inside(field.message)] : [text]];
         if (field.fieldKind === 'map') return [field.localName, { [text]: text, other: text }];
-        if (field.fieldKind === 'message') return [field.localName, inside(field.message)];
         // Of 32 bits there are fewer.
         const value = { bigint: number, number: Number(number % 2n ** 31n), boolean: number > 0n, string: text, bytes: Buffer.from(text) };
         const kinds = { 3: 'bigint', 5: 'number', 8: 'boolean', 9: 'string', 12: 'bytes' } as const;
-        return [field.localName, value[kinds[field.scalar as keyof typeof kinds]]];
+        const one = () => (field.message ? inside(field.message) : value[kinds[field.scalar as keyof typeof kinds]]);
+        return [field.localName, field.fieldKind === 'list' ? [one(), one()] : one()];
       }),
   );
 }

@@ -1,6 +1,14 @@
 // Reads of the log: its rows as event messages.
 import { create, fromBinary } from '@bufbuild/protobuf';
-import { AccountCreatedSchema, AccountUpdatedSchema, EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import {
+  AccountCreatedSchema,
+  AccountUpdatedSchema,
+  DefinitionChangedSchema,
+  EventSchema,
+  HoldCreatedSchema,
+  HoldEndedSchema,
+  type Event,
+} from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
 import { epochMs, readTenant, type Connections } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
@@ -71,5 +79,12 @@ function dataOf({ type, payload }: EventRow): Event['data'] {
       return { case: 'accountCreated', value: fromBinary(AccountCreatedSchema, payload) };
     case 'account.updated':
       return { case: 'accountUpdated', value: fromBinary(AccountUpdatedSchema, payload) };
+    case 'hold.created':
+      return { case: 'holdCreated', value: fromBinary(HoldCreatedSchema, payload) };
+    case 'hold.voided':
+    case 'hold.expired':
+      return { case: 'holdEnded', value: fromBinary(HoldEndedSchema, payload) };
+    case 'definition.changed':
+      return { case: 'definitionChanged', value: fromBinary(DefinitionChangedSchema, payload) };
   }
 }

@@ -110,3 +110,20 @@ export function checkedActor(actor: string): string {
     throw invalid('actor', 'unicode', actor, 'actor must be a name without characters that are invisible or not assigned');
   return actor;
 }
+
+/** The tenant's UUID of a request. Throws {@link Refusal} naming the field. */
+export function tenantOf(request: { tenantId: string }): string {
+  return checkedId('tenant_id', 'tenant', request.tenantId);
+}
+
+/** A field that may be absent, checked. */
+export function optional<Value, Checked>(value: Value | undefined, check: (value: Value) => Checked): Checked | undefined {
+  return value === undefined ? undefined : check(value);
+}
+
+/** Checks one of some words. Throws {@link Refusal} naming the field. */
+export function oneOf<const Word extends string>(field: string, value: string, words: readonly Word[]): Word {
+  const word = words.find((each) => each === value);
+  if (word === undefined) throw invalid(field, value === '' ? 'required' : 'oneof', value, `${field} must be one of ${words.join(' ')}`);
+  return word;
+}

@@ -17,8 +17,23 @@ let one: Pool;
 const [mine, theirs, third] = [newTenant(), newTenant(), newTenant()];
 // The relay's tables have one more policy, by which it finds work.
 const relayTables = ['relay_marks', 'relay_dead_letters'];
-const tables = ['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', ...relayTables];
+const holdTables = ['holds', 'hold_entries', 'parts'];
+const tables = [
+  ...['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', ...holdTables, 'definitions', 'velocity'],
+  ...relayTables,
+];
 const logger = openLog('test', 'silent');
+
+/** A row in each table that nothing below fills. */
+const inserts = [
+  `insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason) values ($1, 1, 0, $1, 'account.created', 'x')`,
+  `insert into holds (tenant_id, sequence, id, idempotency_key, fingerprint, status, expires_at, created_at)
+    values ($1, 1, $1, 'k', decode(repeat('00', 33), 'hex'), 'pending', now(), now())`,
+  `insert into hold_entries values ($1, 1, 0, $1, 'NGN', 'debit', 1, 0, 1)`,
+  `insert into parts values ($1, $1, 1, 1)`,
+  `insert into definitions values ($1, 'limit', 'x', 1, '{}')`,
+  `insert into velocity values ($1, 'x', 'a', '[]')`,
+];
 
 beforeAll(async () => {
   ledger = await startLedger();
@@ -28,12 +43,9 @@ beforeAll(async () => {
   for (const { tenantId, tenant } of [mine, theirs, third]) {
     for (const accountCode of ['a', 'b']) await ledger.client.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
     await ledger.client.postTransaction({ posting: { tenantId, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') } });
-    await inTransaction(one, [tenant], (client) =>
-      client.query(
-        `insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason) values ($1, 1, 0, $1, 'account.created', 'x')`,
-        [tenant],
-      ),
-    );
+    await inTransaction(one, [tenant], async (client) => {
+      for (const insert of inserts) await client.query(insert, [tenant]);
+    });
   }
   // A role that is no superuser is bound as well.
   await admin.query(`select set_config('app.tenants', $1, false)`, [`{${mine.tenant},${theirs.tenant},${third.tenant}}`]);
@@ -154,7 +166,7 @@ describe.each(tables)('%s', (table) => {
         from pg_class c where oid = $1::regclass`,
       [table],
     );
-    expect(rows[0]).toEqual({ enabled: true, forced: true, policies: relayTables.includes(table) ? 3 : 2 });
+    expect(rows[0]).toEqual({ enabled: true, forced: true, policies: [...relayTables, 'holds'].includes(table) ? 3 : 2 });
     const keys = await admin.query<{ name: string; first: string }>(
       `select indexrelid::regclass::text as name, attname as first from pg_index join pg_attribute on attrelid = indrelid and attnum = indkey[0]
         where indrelid = $1::regclass
@@ -167,18 +179,49 @@ describe.each(tables)('%s', (table) => {
       [table],
     );
     expect(keys.rows.length).toBeGreaterThan(0);
-    for (const { name, first } of keys.rows) expect([name, first]).toEqual([name, 'tenant_id']);
+    for (const { name, first } of keys.rows) {
+      // By it the expiry loop finds due holds of all tenants.
+      expect([name, first]).toEqual([name, name === 'holds_due' ? 'expires_at' : 'tenant_id']);
+    }
   });
 });
 
-test('the service may delete nothing but dead letters', async () => {
+test('the setting of the expiry loop shows it every tenant’s holds, which it can’t change, and no other table', async () => {
+  const due = <Result>(tenants: string[], work: (client: pg.PoolClient) => Promise<Result>) =>
+    as(tenants, async (client) => {
+      await client.query(`select set_config('app.due', 'on', true)`);
+      return work(client);
+    });
+  const all = [mine.tenant, theirs.tenant, third.tenant].sort();
+  expect(await due([], (client) => tenantsSeen(client, 'holds'))).toEqual(all);
+  for (const table of tables.filter((name) => name !== 'holds')) {
+    expect([table, await due([mine.tenant], (client) => tenantsSeen(client, table))]).toEqual([table, [mine.tenant]]);
+  }
+  const expire = `update holds set status = 'expired'`;
+  expect(await due([], (client) => client.query(expire).then(({ rowCount }) => rowCount))).toBe(0);
+  const insert = `insert into holds select * from jsonb_populate_record(null::holds, (select to_jsonb(h) from holds h where tenant_id = $1))`;
+  expect(await refused(due([mine.tenant], (client) => client.query(insert, [theirs.tenant])))).toBe(rls);
+});
+
+test('the service may delete nothing but dead letters, limits and what they have counted', async () => {
   const { rows } = await admin.query<{ name: string; update: boolean; delete: boolean }>(
     `select t as name, has_table_privilege($2, t, 'update') as update, has_table_privilege($2, t, 'delete') as delete from unnest($1::text[]) as t`,
     [tables, decodeURIComponent(new URL(ledger.database.serviceUrl).username)],
   );
   const names = (what: 'update' | 'delete') => rows.filter((each) => each[what]).map(({ name }) => name);
-  expect(names('update').sort()).toEqual(['accounts', 'balances', 'heads', 'relay_dead_letters', 'relay_marks']);
-  expect(names('delete')).toEqual(['relay_dead_letters']);
+  const updated = [
+    'accounts',
+    'balances',
+    'definitions',
+    'heads',
+    'hold_entries',
+    'holds',
+    'relay_dead_letters',
+    'relay_marks',
+    'velocity',
+  ];
+  expect(names('update').sort()).toEqual(updated);
+  expect(names('delete')).toEqual(['definitions', 'velocity', 'relay_dead_letters']);
 });
 
 test('a foreign key reaches no row of another tenant', async () => {

@@ -4,7 +4,8 @@ import { newUuid, tenantId, toId } from '../platform/ids.ts';
 import { epochMs, type Client } from '../platform/postgres.ts';
 
 /** Types of events in the log. */
-export type EventType = 'transaction.posted' | 'account.created' | 'account.updated';
+export type EventType =
+  'transaction.posted' | 'account.created' | 'account.updated' | 'hold.created' | 'hold.voided' | 'hold.expired' | 'definition.changed';
 
 /** The end of a tenant's log. */
 export interface Head {

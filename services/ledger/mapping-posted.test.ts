@@ -4,7 +4,8 @@ import { TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js'
 import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { credit, debit, double, posted, reversed, tenantId } from '../../test/posting-requests.ts';
 import { newId } from '../platform/ids.ts';
-import { nothing, post, type Account, type Balance, type Books } from './accounting.ts';
+import { nothing, type Account, type Balance, type Books } from './accounting.ts';
+import { post } from './posting-rules.ts';
 import { postedEventOf, decodePosted, transactionOf, type ValidatedPosting } from './mapping.ts';
 
 describe('the fingerprint of a request', () => {

@@ -7,8 +7,9 @@ import {
   type Origin,
   type PostedEntry,
   type TransactionPosted,
+  type VelocityUses,
 } from '../../proto/gen/ledger/v1/events_pb.js';
-import type { Posting, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
@@ -26,13 +27,14 @@ import {
 } from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
 import { checkedAmount, checkedConditions, checkedExchange } from './payment-fields.ts';
+import type { Use } from './velocity.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
 export interface ValidatedPosting extends RequestContent {
   /** TypeID and UUID of the tenant. */
   tenantId: string;
   tenant: string;
-  /** TypeID and UUID of the transaction. */
+  /** TypeID and UUID of the transaction or hold that it makes; a void makes neither and has its hold's. */
   transactionId: string;
   transaction: string;
   idempotencyKey: string;
@@ -57,6 +59,10 @@ export interface ValidatedPosting extends RequestContent {
   /** What only holds, captures and reversals may have; null: nothing. */
   options: CommandOptions | null;
 }
+
+/** What a call has for all its commands. */
+export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
+  Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
 
 /** What of its target a command takes, or how long a hold lasts. */
 export interface CommandOptions {
@@ -191,7 +197,8 @@ export function auditContextOf(request: {
   };
 }
 
-function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
+/** Checks an entry; `path` stands before the names of its fields. Throws {@link Refusal} naming the field. */
+export function entryOf(entry: { accountCode: string; amount: string; side: string; currency: string }, path: string): Entry {
   checkedCode(`${path}account_code`, entry.accountCode);
   const amount = checkedAmount(`${path}amount`, entry.amount);
   if (entry.side === '') throw invalid(`${path}side`, 'required', '', `${path}side is required`);
@@ -206,7 +213,7 @@ const noFingerprint = Buffer.alloc(0);
 // The messages below are literals, because `create` costs twice the time and three times the memory.
 
 /** The event of a posting that the rules allow, as the log stores it. */
-export function postedEventOf(posting: ValidatedPosting, { lines, changes, broken }: Posted): TransactionPosted {
+export function postedEventOf(posting: ValidatedPosting, { lines, changes, broken, uses }: Posted): TransactionPosted {
   const event: TransactionPosted = {
     $typeName: 'ledger.v1.TransactionPosted',
     transactionId: posting.transactionId,
@@ -226,7 +233,22 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
       override: { reason: posting.overrideReason, broken },
     });
   } else if (posting.origin) event.origin = posting.origin;
+  if (uses) event.uses = usesMessage(uses);
   return event;
+}
+
+/** What velocity limits have counted of an event. */
+export function usesMessage(uses: Use[], withPositions = false): VelocityUses {
+  const messages = uses.map(({ limit, subject, stepMs, amount, count, positions }) => ({
+    $typeName: 'ledger.v1.VelocityUse' as const,
+    limitId: limit.id,
+    subject,
+    stepMs: BigInt(stepMs),
+    amount: toDecimal(amount),
+    count,
+    positions: withPositions ? positions : [],
+  }));
+  return { $typeName: 'ledger.v1.VelocityUses', uses: messages };
 }
 
 function entryMessage({ account, amount, side, currency, counter, balanceAfter }: Line): PostedEntry {

@@ -17,6 +17,11 @@ export function checkedLimit(limit: number): number {
   return limit === 0 ? 50 : limit;
 }
 
+/** The requested page. Throws {@link Refusal}. */
+export function pageOf(request: { limit: number; cursor: string }): Page {
+  return { limit: checkedLimit(request.limit), cursor: request.cursor };
+}
+
 /** The position of a cursor, null for the first page. Throws {@link Refusal} for any text that is no cursor of this list. */
 export function positionOf(scope: CursorScope, cursor: string, pattern: RegExp): string | null {
   if (cursor === '') return null;

@@ -1,6 +1,6 @@
 // Where an account may stand in a chart: below an active group of its own type, not below itself, at most 32 deep.
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import type { Client } from '../platform/postgres.ts';
+import type { Client, Statement } from '../platform/postgres.ts';
 import { Refusal, type Reason } from './accounting.ts';
 
 /** The most levels of a chart. */
@@ -35,7 +35,13 @@ export function checkParent(parent: AccountRecord | undefined, level: number, { 
 /** The codes of accounts and of all groups above each, by code; an unknown code has only itself. */
 export async function ancestorsOf(client: Client, tenant: string, codes: string[]): Promise<Map<string, string[]>> {
   if (codes.length === 0) return new Map();
-  const { rows } = await client.query<{ code: string; above: string[] }>({
+  const { rows } = await client.query<{ code: string; above: string[] }>(selectAncestors(tenant, codes));
+  return new Map(rows.map(({ code, above }) => [code, above]));
+}
+
+/** The statement of {@link ancestorsOf}: a row `code`, `above` for each code. */
+export function selectAncestors(tenant: string, codes: string[]): Statement {
+  return {
     name: 'ancestors',
     // `offset 0`: each group by its whole key, also in a table that was not analysed.
     text: `with recursive above (start, code) as (
@@ -46,8 +52,7 @@ export async function ancestorsOf(client: Client, tenant: string, codes: string[
           where a.parent_code is not null)
       select start as code, array_agg(code) as above from above group by start`,
     values: [tenant, codes],
-  });
-  return new Map(rows.map(({ code, above }) => [code, above]));
+  };
 }
 
 /** Levels of an account and what is below it: 1 for one without accounts below. */

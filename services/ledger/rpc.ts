@@ -10,9 +10,12 @@ import { logFields } from '../platform/serve.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './chart-rpc.ts';
 import { validateReversal } from './commands.ts';
+import { definitionHandlers } from './definitions-rpc.ts';
 import { validatePosting, withTraceparent, type ValidatedPosting } from './mapping.ts';
+import { refuseNewCalls, refuseNewFields } from './payments-switch.ts';
 import type { Outcome } from './queue.ts';
 import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } from './submit-rpc.ts';
+import { tenantCalls } from './tenant-calls.ts';
 import type { Writer } from './writer.ts';
 
 /** The gRPC code of each reason: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
@@ -59,20 +62,26 @@ export interface LedgerDependencies {
   maxMessageBytes: number;
   /** Called after the commit with each tenant (UUID) whose chart has changed. */
   committed: (tenant: string) => void;
+  /** Whether payments are enabled. */
+  hasPayments: () => boolean;
 }
 
 type Handlers = Partial<ServiceImpl<typeof LedgerService>>;
 
 /** The RPCs of the ledger. */
-export function ledgerRoutes({ writer, reads, maxMessageBytes, committed }: LedgerDependencies): (router: ConnectRouter) => void {
-  const postings = postingHandlers(writer, maxMessageBytes);
-  return (router) => router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(reads, committed) }));
+export function ledgerRoutes(dependencies: LedgerDependencies): (router: ConnectRouter) => void {
+  const { reads, committed, hasPayments } = dependencies;
+  const postings = postingHandlers(dependencies);
+  const calls = tenantCalls(reads, committed);
+  return (router) =>
+    router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(calls), ...definitionHandlers(calls) }, hasPayments));
 }
 
-function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
+function postingHandlers({ writer, maxMessageBytes, hasPayments }: LedgerDependencies): Handlers {
   // A malformed posting is refused alone, not the whole call.
-  const validated = <Message extends Named>(message: Message, validate: (message: Message) => ValidatedPosting) => {
+  const validated = <Message extends Named & { $typeName: string }>(message: Message, validate: (message: Message) => ValidatedPosting) => {
     try {
+      if (!hasPayments()) refuseNewFields(message);
       return validate(message);
     } catch (error) {
       return writer.rejectInvalid(error, message);
@@ -86,7 +95,7 @@ function postingHandlers(writer: Writer, maxMessageBytes: number): Handlers {
     return { transaction: outcome.result.outcome.value, replayed: outcome.result.replayed };
   };
   return {
-    submit: submitHandler(writer, maxMessageBytes),
+    submit: submitHandler(writer, maxMessageBytes, hasPayments),
     async postTransaction({ posting }, context) {
       if (!posting) {
         throw new Refusal('validation_failed', 'posting is required', { field: 'posting', tag: 'required', value: '' });
@@ -154,14 +163,15 @@ function translate(error: unknown): unknown {
   return asConnectError(new Refusal('unavailable', message));
 }
 
-function withErrors(handlers: Handlers): Handlers {
+function withErrors(handlers: Handlers, hasPayments: () => boolean): Handlers {
   type Handler = (request: Partial<Named>, context: HandlerContext) => Promise<unknown>;
   type StreamHandler = (request: Partial<Named>, context: HandlerContext) => AsyncIterable<unknown>;
   const noted = (request: Partial<Named>, context: HandlerContext) => Object.assign(context.values.get(logFields), namesOf(request));
-  const wrap = (handler: Handler): Handler => {
+  const wrap = (name: string, handler: Handler): Handler => {
     return async (request, context) => {
       noted(request, context);
       try {
+        if (!hasPayments()) refuseNewCalls(name, request);
         return await handler(request, context);
       } catch (error) {
         throw translate(error);
@@ -185,7 +195,7 @@ function withErrors(handlers: Handlers): Handlers {
   const isStream = (name: string) => LedgerService.method[name as keyof typeof LedgerService.method].methodKind === 'server_streaming';
   const wrapped = ([name, handler]: [string, unknown]) => [
     name,
-    isStream(name) ? wrapStream(handler as StreamHandler) : wrap(handler as Handler),
+    isStream(name) ? wrapStream(handler as StreamHandler) : wrap(name, handler as Handler),
   ];
   return Object.fromEntries(Object.entries(handlers).map(wrapped)) as Handlers;
 }

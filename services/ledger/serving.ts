@@ -11,6 +11,7 @@ import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { encoders } from './encoding.ts';
 import { grpcPublisher } from './outbox/grpc-publisher.ts';
+import { openPaymentsSwitch } from './payments-switch.ts';
 import { ledgerPlans } from './query-plans.ts';
 import { Relay } from './outbox/relay.ts';
 import { ledgerRoutes } from './rpc.ts';
@@ -30,6 +31,9 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
   lifetime.add('writes', () => writes.end());
   await checkDatabase(reads, migrationNames);
+
+  const payments = await openPaymentsSwitch(reads, logger);
+  lifetime.add('payments switch', () => payments.close());
 
   const relayPool = openPool(config.databaseUrl, {
     name: 'ledger relay',
@@ -70,7 +74,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   };
   await serveUntilEnd(lifetime, config, {
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads, maxMessageBytes: config.grpcMaxMessageBytes, committed }),
+    routes: ledgerRoutes({ writer, reads, maxMessageBytes: config.grpcMaxMessageBytes, committed, hasPayments: payments.isOn }),
     encoders,
     logger,
     metrics,

@@ -14,6 +14,7 @@ import { Refusal } from './accounting.ts';
 import { validateCommand } from './commands.ts';
 import { checkedId, invalid } from './fields.ts';
 import { withTraceparent, type ValidatedPosting } from './mapping.ts';
+import { refuseNewFields } from './payments-switch.ts';
 import { maxEntries } from './outcomes.ts';
 import type { Commands, Done, Outcome } from './queue.ts';
 import type { PostOptions, Writer } from './writer.ts';
@@ -21,8 +22,8 @@ import type { PostOptions, Writer } from './writer.ts';
 /** Commands or postings of a call. */
 export const maxCommands = 1_000;
 
-/** The handler of Submit. `maxBytes`: largest message. */
-export function submitHandler(writer: Writer, maxBytes: number) {
+/** The handler of Submit. `maxBytes`: largest message; `hasPayments`: whether they are enabled. */
+export function submitHandler(writer: Writer, maxBytes: number, hasPayments: () => boolean) {
   return async (request: SubmitRequest, context: HandlerContext): Promise<SubmitResponse> => {
     const fields = context.values.get(logFields);
     const { commands, atomic } = withTraceparent(request, context);
@@ -32,6 +33,7 @@ export function submitHandler(writer: Writer, maxBytes: number) {
     checkedId('tenant_id', 'tenant', request.tenantId);
     const checked = commands.map((command) => {
       try {
+        if (!hasPayments() && command.command.value) refuseNewFields(command.command.value);
         return validateCommand(command, request);
       } catch (error) {
         return writer.rejectInvalid(error, request);

@@ -6,6 +6,7 @@ import type { Balance, Posted } from './accounting.ts';
 import type { CachedAccount } from './account-cache.ts';
 import { insertAccounts, type NewAccount } from './chart.ts';
 import type { Head, LogRow } from './log.ts';
+import { extraTypes, extraValues, isEmpty, type Extras } from './write-extras.ts';
 import type { ValidatedPosting } from './mapping.ts';
 
 /** A balance after a batch. */
@@ -46,6 +47,7 @@ export interface BatchRows {
   /** In the order of their events in the log. */
   posted: PostedWrite[];
   balances: BalanceWrite[];
+  extras: Extras;
 }
 
 /** A batch that is written on condition that heads are as cached. */
@@ -105,22 +107,28 @@ const singleTypes = [
   ...['uuid[]', 'text[]', 'text[]', 'bigint[]', 'numeric[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'bigint[]'],
 ];
 
-// The last parameter is the deadline.
-function call(name: string, types: string[]): string {
-  return `select ${name}(${types.map((type, index) => `$${index + 1}::${type}`).join(', ')}) as now_ms
+// The parameter after the function's own is the deadline; those of `write_extras` come last.
+function call(name: string, types: string[], more: string[] = []): string {
+  const parameters = (all: string[], first: number) => all.map((type, index) => `$${first + index}::${type}`).join(', ');
+  const written = `${name}(${parameters(types, 1)})`;
+  return `select ${more.length === 0 ? written : `write_extras(${written}, ${parameters(more, types.length + 2)})`} as now_ms
     from must_change(1, (clock_timestamp() < to_timestamp($${types.length + 1}::float8 / 1000.0))::int, 'deadlines')`;
 }
 const batchText = call('write_batch', batchTypes);
+const extrasText = call('write_batch', batchTypes, extraTypes);
 const singleText = call('write_batch_of_one', singleTypes);
 
 function batchCall(batch: BatchWrite): QueryConfig {
-  return { name: 'write_batch', text: batchText, values: valuesOf(batch) };
+  if (isEmpty(batch.extras)) return { name: 'write_batch', text: batchText, values: valuesOf(batch) };
+  return { name: 'write_batch_and_extras', text: extrasText, values: [...valuesOf(batch), ...extraValues(batch.extras)] };
 }
 
 /** Whether a batch is one posting on existing balances and nothing else. */
-function isSinglePosting({ tenants, unmovedHeads, movedHeads, relayCursors, log, posted, balances }: BatchWrite): boolean {
+function isSinglePosting({ tenants, unmovedHeads, movedHeads, relayCursors, log, posted, balances, extras }: BatchWrite): boolean {
   const single = [tenants, movedHeads, log, posted].every(({ length }) => length === 1);
-  return single && unmovedHeads.length === 0 && relayCursors.tenants.length === 0 && balances.every(({ from }) => from > 0n);
+  return (
+    single && unmovedHeads.length === 0 && relayCursors.tenants.length === 0 && isEmpty(extras) && balances.every(({ from }) => from > 0n)
+  );
 }
 
 function singleCall({ movedHeads, log, posted, balances, deadlineMs }: BatchWrite): QueryConfig {

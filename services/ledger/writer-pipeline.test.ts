@@ -269,7 +269,13 @@ test('nor by a call with a shorter deadline than the posting’s', async () => {
   const tenant = await writers.tenantWith('a', 'purse');
   const other = writers.open();
   const send = async (writer: Writer, validated: ValidatedPosting[]): Promise<Outcome[]> => {
-    const routes = ledgerRoutes({ writer, reads: writers.pool, maxMessageBytes: 1 << 20, committed: () => undefined });
+    const routes = ledgerRoutes({
+      writer,
+      reads: writers.pool,
+      maxMessageBytes: 1 << 20,
+      committed: () => undefined,
+      hasPayments: () => true,
+    });
     const postings = validated.map(({ tenantId, idempotencyKey, entries }) => ({
       tenantId,
       idempotencyKey,

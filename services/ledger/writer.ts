@@ -1,5 +1,5 @@
 // Group commit: postings that wait while one batch commits form the next, fairly over tenants. Also handles failures.
-// A posting goes through queue, writer-pipeline (seldom locking-path), batch, changes, accounting (the rules) and write.
+// A posting goes through queue, writer-pipeline (seldom locking-path), batch, changes, posting-rules and write.
 import type { Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
 import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';

@@ -1,7 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { plainAsset } from '../../test/default-account.ts';
-import { EventSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import { EventSchema, HoldRecordSchema, OriginSchema, UnreversedSchema, type Event } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../platform/ids.ts';
+import { holdRecord } from '../platform/payment-records.ts';
 import { newTenant, postingEvent } from '../../test/notifier.ts';
 import { eventBody, testBody } from './envelope.ts';
 
@@ -41,7 +42,25 @@ test('a posting is told with its lines, its place and its metadata as it was sen
       { account_code: 'CASH', amount: '10.00', side: 'debit', currency: 'NGN' },
       { account_code: 'SALES', amount: '10.00', side: 'credit', currency: 'NGN' },
     ],
+    reverses: null,
+    origin: null,
+    unreversed: null,
     sequence: 7,
+  });
+});
+
+test('a posting is told with what it came from, and a reversal with what it leaves', () => {
+  const event = postingEvent(tenantId, 7n);
+  if (event.data.case !== 'transactionPosted') throw new Error('a posting');
+  const holdId = newId('hold');
+  event.data.value.origin = create(OriginSchema, { holdId, override: { reason: 'Charge-back', broken: ['account_blocked'] } });
+  event.data.value.unreversed = create(UnreversedSchema, { amounts: ['4.00', '4.00'] });
+  expect(read(event).data).toMatchObject({
+    origin: {
+      ...{ hold_id: holdId, template: null, schedule_id: null, occurrence: null, exchange: null },
+      override: { reason: 'Charge-back', broken: ['account_blocked'] },
+    },
+    unreversed: ['4.00', '4.00'],
   });
 });
 
@@ -64,7 +83,9 @@ test('a changed balance is told as before and after', () => {
     balance: '11.00',
     debits: '12.00',
     credits: '1.00',
-    available: '11.00',
+    pendingDebits: '0.00',
+    pendingCredits: '2.00',
+    available: '9.00',
     version: 4n,
   };
   const transactionId = newId('txn');
@@ -77,11 +98,51 @@ test('a changed balance is told as before and after', () => {
     previous_balance: '1.00',
     debits: '12.00',
     credits: '1.00',
-    available: '11.00',
+    pending_debits: '0.00',
+    pending_credits: '2.00',
+    available: '9.00',
     version: 4,
     transaction_id: transactionId,
+    hold_id: null,
     sequence: 7,
   });
+  const holdId = newId('hold');
+  const ofHold = { case: 'balanceUpdated' as const, value: { balance, transactionId: '', holdId } };
+  expect(read(create(EventSchema, { ...base, type: 'balance.updated', part: 1, data: ofHold })).data).toMatchObject({
+    transaction_id: null,
+    hold_id: holdId,
+  });
+});
+
+const hold = {
+  ...{ holdId: newId('hold'), status: 'voided', idempotencyKey: 'order-42', metadata: '{"order":12345678901234567890}' },
+  ...{ createdMs: 1_700_000_000_000n, endedMs: 1_700_000_000_001n, sequence: 3n },
+};
+
+test('a hold is told as REST shows it: a capture with its transaction, a void with its description, metadata as it was sent', () => {
+  const shown = { ...holdRecord(create(HoldRecordSchema, hold)), metadata: { order: 12345678901234567890 } };
+  const [transactionId, value] = [newId('txn'), { hold, description: 'Cancelled' }];
+  for (const [type, data, more] of [
+    ['hold.created', { case: 'holdCreated', value: { hold } }, {}],
+    ['hold.captured', { case: 'holdCaptured', value: { hold, transactionId } }, { transaction_id: transactionId }],
+    ['hold.voided', { case: 'holdEnded', value }, { void_description: 'Cancelled' }],
+    ['hold.expired', { case: 'holdEnded', value: { hold } }, {}],
+  ] as const) {
+    const event = create(EventSchema, { ...base, type, data });
+    expect(eventBody(event)).toContain('"metadata":{"order":12345678901234567890}');
+    expect(read(event)).toMatchObject({ type, livemode: true });
+    expect(read(event).data).toEqual({ ...shown, ...more });
+  }
+});
+
+test('a changed rule is told with its record as it was stored, a deleted one with null', () => {
+  const value = { kind: 'limit', id: newId('limit'), version: 2n, record: '{"max_amount":"10.00","max_count":12345678901234567890}' };
+  const event = create(EventSchema, { ...base, type: 'definition.changed', data: { case: 'definitionChanged', value } });
+  expect(eventBody(event)).toContain(`"record":${value.record}`);
+  const { record: _, ...deleted } = value;
+  expect(read(event).data).toMatchObject({ kind: 'limit', id: value.id, version: 2, record: { max_amount: '10.00' } });
+  const gone = create(EventSchema, { ...base, type: 'definition.changed', data: { case: 'definitionChanged', value: deleted } });
+  expect(read(gone).data).toEqual({ kind: 'limit', id: value.id, version: 2, record: null });
 });
 
 test('an account is told as its record, and a change by the names of what changed', () => {
@@ -114,6 +175,9 @@ test('an event that does not hold what its type says makes no body', () => {
     ['balance.updated', { case: 'balanceUpdated', value: { balance } }],
     ['account.created', { case: 'accountCreated', value: { account: record } }],
     ['account.updated', { case: 'accountUpdated', value: { account: record } }],
+    ['hold.created', { case: 'holdCreated', value: { hold } }],
+    ['hold.captured', { case: 'holdCaptured', value: { hold } }],
+    ['hold.voided', { case: 'holdEnded', value: { hold } }],
   ] as const) {
     expect(() => eventBody(create(EventSchema, { ...base, type, data }))).not.toThrow();
     const empty = { ...data, value: {} } as typeof data;

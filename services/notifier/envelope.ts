@@ -1,6 +1,7 @@
 // The JSON body of a webhook delivery, made once per event and sent unchanged on every attempt.
-// Metadata is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
-import type { AccountRecord, Event, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+// JSON of tenants is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
+import type { AccountRecord, BalanceUpdated, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import { holdRecord, originRecord } from '../platform/payment-records.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 
 /** The fields of an envelope except its `data`. */
@@ -31,56 +32,89 @@ function envelope({ id, type, createdMs, tenantId, livemode }: Envelope, data: s
   return `{"id":"${id}","type":"${type}","created":${created},"data":${data},"tenant_id":"${tenantId}","livemode":${livemode}}`;
 }
 
+type EventData = Exclude<Event['data'], { case: undefined }>;
+
+/** The types of events, by what they hold. */
+const typesOf: Record<EventData['case'], readonly string[]> = {
+  transactionPosted: ['transaction.posted'],
+  balanceUpdated: ['balance.updated'],
+  accountCreated: ['account.created'],
+  accountUpdated: ['account.updated'],
+  holdCreated: ['hold.created'],
+  holdEnded: ['hold.voided', 'hold.expired'],
+  holdCaptured: ['hold.captured'],
+  definitionChanged: ['definition.changed'],
+};
+
 function eventData({ data, type, sequence }: Event): string {
-  switch (data.case) {
-    case 'transactionPosted':
-      if (type === 'transaction.posted')
-        return objectWithMetadata(transactionData(data.value), data.value.metadata, { sequence: safeNumber(sequence) });
-      break;
-    case 'balanceUpdated':
-      if (type === 'balance.updated' && data.value.balance) {
-        const { accountId, accountCode, currency, balance, previousBalance, debits, credits, available, version } = data.value.balance;
-        return JSON.stringify({
-          account_id: accountId,
-          account_code: accountCode,
-          currency,
-          balance,
-          previous_balance: previousBalance,
-          debits,
-          credits,
-          available,
-          version: safeNumber(version),
-          transaction_id: data.value.transactionId,
-          sequence: safeNumber(sequence),
-        });
-      }
-      break;
-    case 'accountCreated':
-      if (type === 'account.created' && data.value.account) {
-        return objectWithMetadata(accountData(data.value.account), data.value.account.metadata, { sequence: safeNumber(sequence) });
-      }
-      break;
-    case 'accountUpdated':
-      if (type === 'account.updated' && data.value.account) {
-        const { changes } = data.value;
-        return objectWithMetadata(accountData(data.value.account), data.value.account.metadata, {
-          changes,
-          sequence: safeNumber(sequence),
-        });
-      }
-      break;
-    default:
-  }
-  throw new Error(`an event of type ${JSON.stringify(type)} that holds ${data.case ?? 'nothing'}`);
+  const text = data.case && typesOf[data.case].includes(type) ? dataJson(data, type, safeNumber(sequence)) : null;
+  if (text === null) throw new Error(`an event of type ${JSON.stringify(type)} that holds ${data.case ?? 'nothing'}`);
+  return text;
 }
 
-/** A JSON object with the metadata between the fields of `before` and `after`. */
-function objectWithMetadata(before: object, metadata: string, after: object): string {
-  const text = metadata === '' ? '{}' : metadata;
+/** What a body's `data` is; null: the event lacks what it is about. */
+function dataJson({ case: kind, value }: EventData, type: string, sequence: number): string | null {
+  switch (kind) {
+    case 'transactionPosted':
+      return objectWith(transactionData(value), 'metadata', value.metadata, { sequence });
+    case 'balanceUpdated':
+      return balanceJson(value, sequence);
+    case 'accountCreated':
+      return accountJson(value.account, { sequence });
+    case 'accountUpdated':
+      return accountJson(value.account, { changes: value.changes, sequence });
+    case 'holdCreated':
+      return holdJson(value.hold);
+    case 'holdEnded':
+      // Nobody describes an expiry.
+      return holdJson(value.hold, type === 'hold.voided' ? { void_description: value.description } : {});
+    case 'holdCaptured':
+      return holdJson(value.hold, { transaction_id: value.transactionId });
+    case 'definitionChanged': {
+      const { kind: of, id, version, record } = value;
+      const fields = { kind: of, id, version: safeNumber(version) };
+      return record === undefined ? JSON.stringify({ ...fields, record: null }) : objectWith(fields, 'record', record);
+    }
+  }
+}
+
+/** A JSON object with a field of JSON text, empty: `{}`, between the fields of `before` and `after`. */
+function objectWith(before: object, field: string, text: string, after: object = {}): string {
+  const json = text === '' ? '{}' : text;
   // Inserted without this check, anything but an object would make the whole body invalid JSON.
-  const parsed: unknown = JSON.parse(text);
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new Error('metadata that is not an object');
-  return `${JSON.stringify(before).slice(0, -1)},"metadata":${text},${JSON.stringify(after).slice(1)}`;
+  const parsed: unknown = JSON.parse(json);
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new Error(`${field} that is not an object`);
+  const rest = JSON.stringify(after).slice(1);
+  return `${JSON.stringify(before).slice(0, -1)},"${field}":${json}${rest === '}' ? '' : ','}${rest}`;
+}
+
+function accountJson(account: AccountRecord | undefined, after: object): string | null {
+  return account ? objectWith(accountData(account), 'metadata', account.metadata, after) : null;
+}
+
+function holdJson(hold: HoldRecord | undefined, after: object = {}): string | null {
+  return hold ? objectWith(holdRecord(hold), 'metadata', hold.metadata, after) : null;
+}
+
+function balanceJson({ balance: changed, transactionId, holdId }: BalanceUpdated, sequence: number): string | null {
+  if (!changed) return null;
+  const { accountId, accountCode, currency, balance, previousBalance, debits, credits, pendingDebits, pendingCredits } = changed;
+  return JSON.stringify({
+    account_id: accountId,
+    account_code: accountCode,
+    currency,
+    balance,
+    previous_balance: previousBalance,
+    debits,
+    credits,
+    pending_debits: pendingDebits,
+    pending_credits: pendingCredits,
+    available: changed.available,
+    version: safeNumber(changed.version),
+    transaction_id: transactionId === '' ? null : transactionId,
+    hold_id: holdId ?? null,
+    sequence,
+  });
 }
 
 function transactionData(event: TransactionPosted): object {
@@ -104,6 +138,8 @@ function transactionData(event: TransactionPosted): object {
       currency: entry.currency,
     })),
     reverses,
+    origin: originRecord(event.origin),
+    unreversed: event.unreversed?.amounts ?? null,
   };
 }
 

@@ -49,7 +49,8 @@ test('a target is one that may be dialled, as it was sent', async () => {
   expect(withPassword).toEqual(because('url', 'url', 'must not contain a user or password: credentials go into headers'));
 });
 
-const every = 'transaction.posted, balance.updated, account.created, account.updated, test.webhook';
+const every =
+  'transaction.posted, balance.updated, account.created, account.updated, hold.created, hold.captured, hold.voided, hold.expired, definition.changed, test.webhook';
 
 test('event types are known ones, each once, in the order in which they were sent', async () => {
   expect(eventsOf(['account.created', 'test.webhook', 'account.created'])).toEqual(['account.created', 'test.webhook']);

@@ -2,7 +2,18 @@
 import { createHmac } from 'node:crypto';
 
 /** Event types that a tenant may subscribe to. */
-export const eventTypes = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated', 'test.webhook'] as const;
+export const eventTypes = [
+  'transaction.posted',
+  'balance.updated',
+  'account.created',
+  'account.updated',
+  'hold.created',
+  'hold.captured',
+  'hold.voided',
+  'hold.expired',
+  'definition.changed',
+  'test.webhook',
+] as const;
 
 /** States of a delivery. */
 export const statuses = ['pending', 'delivered', 'failed'] as const;

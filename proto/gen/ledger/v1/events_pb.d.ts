@@ -594,6 +594,13 @@ export declare type VelocityUse = Message<"ledger.v1.VelocityUse"> & {
    * @generated from field: int32 count = 5;
    */
   count: number;
+
+  /**
+   * Of `hold.created`: positions of the hold's entries that it counts. What is released of them is given back.
+   *
+   * @generated from field: repeated int32 positions = 6;
+   */
+  positions: number[];
 };
 
 /**

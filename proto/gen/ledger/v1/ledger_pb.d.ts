@@ -2929,8 +2929,8 @@ export declare const LedgerService: GenService<{
   },
   /**
    * PutDefinition makes a rule, or changes it where its id exists. A call that changes nothing creates no version and no event. Errors:
-   * `limit_not_found` (an id that was deleted), `immutable` fields as `validation_failed`, `account_not_found`, `currency_not_allowed`,
-   * `version_conflict`, `too_many` (1,000 limits per tenant).
+   * `limit_not_found` (an unknown id with `must_exist`), `immutable` fields as `validation_failed`, `account_not_found`, `account_is_group`,
+   * `currency_not_allowed`, `version_conflict`, `too_many` (1,000 limits per tenant).
    *
    * @generated from rpc ledger.v1.LedgerService.PutDefinition
    */

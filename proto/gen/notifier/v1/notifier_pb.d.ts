@@ -922,7 +922,7 @@ export declare type TestWebhookRequest = Message<"notifier.v1.TestWebhookRequest
   tenantId: string;
 
   /**
-   * Any of the five; empty: `test.webhook`.
+   * Any type that a webhook may subscribe to; empty: `test.webhook`.
    *
    * @generated from field: string event_type = 2;
    */

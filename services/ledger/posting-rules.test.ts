@@ -6,13 +6,13 @@ import {
   nothing,
   opposite,
   outgoing,
-  post,
   type Account,
   type Balance,
   type Books,
   type Entry,
   type Request,
 } from './accounting.ts';
+import { post } from './posting-rules.ts';
 
 const currencies = ['NGN', 'USD'];
 const codes = ['cash', 'wallet-a', 'wallet-b', 'fees', 'naira', 'old', 'group', 'SUSPENSE-NGN', 'SUSPENSE-USD'];
