@@ -262,7 +262,7 @@ async function checkStatusChange(client: Client, tenant: string, account: Accoun
   }
   const { rows } = await client.query<{ why: string }>({
     name: 'reason_not_to_close',
-    text: `select 'has a balance in ' || currency as why from balances
+    text: `select case when debits <> credits then 'has a balance in ' else 'has something pending in ' end || currency as why from balances
         where tenant_id = $1 and account_id = $2 and (debits <> credits or pending_debits <> 0 or pending_credits <> 0)
       union all
       (select 'still has active accounts below it' from accounts where tenant_id = $1 and parent_code = $3 and status = 'active' limit 1)`,
@@ -275,11 +275,12 @@ async function checkNotNegative(client: Client, tenant: string, account: Account
   const { rows } = await client.query<{ currency: string }>({
     name: 'negative_balances',
     text: `select currency from balances
-      where tenant_id = $1 and account_id = $2 and case $3::text when 'debit' then debits < credits else credits < debits end`,
+      where tenant_id = $1 and account_id = $2
+        and case $3::text when 'debit' then debits - credits < pending_credits else credits - debits < pending_debits end`,
     values: [tenant, toUuid('acc', account.id), account.normalBalance],
   });
   if (!rows[0]) return;
-  const message = `account ${account.accountCode} is below zero in ${rows[0].currency}`;
+  const message = `what is available in account ${account.accountCode} is below zero in ${rows[0].currency}`;
   throw refusalOf('insufficient_funds', message, 'allow_negative', 'false');
 }
 

@@ -1,24 +1,23 @@
 // One batch of the writer: what it reads, what the rules decide item by item, and what it writes in one SQL transaction.
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import type { TenantState } from './account-cache.ts';
-import { Refusal, type Reason } from './accounting.ts';
+import { Refusal } from './accounting.ts';
 import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
+import { Known, idOf, keyOf, targetOf, type Decided } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { asDryRun, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
 import { commandsOf, isAbandoned, isUndoable, neverSent, type Done, type Item, type ItemOutcome } from './queue.ts';
-import { suspenseCode } from './templates.ts';
+import { readIdsOfRefused, type Settled } from './refused.ts';
+import { takeReversal, untouched } from './reversals.ts';
 import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
 
 /** Time a call to the database gets at least, milliseconds: a call that comes too late is decided again on the locking path. */
 const minCallMs = 1_000;
-
-/** Refusals that take precedence over what a transaction's id was used for. */
-const reasonsBeforeIds: Reason[] = ['transaction_not_found', 'idempotency_key_reused'];
 
 /** A tenant's state, changed by the batch, and its head before. */
 interface OpenedTenant {
@@ -34,9 +33,8 @@ export class Batch {
   readonly items: Item[];
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
-  readonly settled: { item: Item; outcome: ItemOutcome }[] = [];
-  /** Used keys, by tenant and key. */
-  readonly keys = new Map<string, queries.UsedKey>();
+  readonly settled: Settled[] = [];
+  readonly known: Known;
   /** Tenants (UUIDs) whose logs were written to. */
   writtenTenants: string[] = [];
   /** The database's clock, milliseconds since the Unix epoch; set before anything is decided. */
@@ -46,22 +44,17 @@ export class Batch {
   private readonly cursors: ActiveCursors;
   private activatedCursors: string[] = [];
   private readonly openedTenants = new Map<string, OpenedTenant>();
-  private readonly pendingKeys: readonly ReadonlyMap<string, queries.UsedKey>[];
-  private readonly originals = new Map<string, queries.Original>();
-  /** By tenant and transaction id: keys under which ids of undoable items were posted. The database would reject the whole item. */
-  private keysOfIds = new Map<string, string>();
   /** By tenant and code: accounts whose balances differ from their entries, and in what. Nothing is posted to them. */
   private readonly inconsistentAccounts = new Map<string, string>();
   private readonly changes = new Changes();
   /** Tenants (UUIDs) of refused items that an earlier call may have been sent with. */
   private readonly refusedAfterSend = new Set<string>();
 
-  /** `pendingKeys`: keys of batches whose commits may not be visible yet to what this one reads. */
-  constructor(items: Item[], cursors: ActiveCursors, pendingKeys: readonly ReadonlyMap<string, queries.UsedKey>[] = []) {
+  constructor(items: Item[], cursors: ActiveCursors, pending: readonly Decided[] = []) {
     this.items = items;
     this.tenants = [...new Set(items.map(({ tenant }) => tenant))].sort();
     this.cursors = cursors;
-    this.pendingKeys = pendingKeys;
+    this.known = new Known(pending);
   }
 
   /** Adds a tenant's state; items of tenants without are not decided. */
@@ -93,7 +86,7 @@ export class Batch {
       const [first] = commands;
       if (first.target || first.retry || uncertain || commands.length > 1 || dryRun) return false;
       const accounts = this.openedTenants.get(tenant)?.state.accounts;
-      return accounts !== undefined && this.codesOf(first).every((code) => accounts.has(code));
+      return accounts !== undefined && this.known.codesOf(first).every((code) => accounts.has(code));
     });
   }
 
@@ -107,25 +100,17 @@ export class Batch {
    * statement that waited for a lock still sees what it saw before. Send it together with `begin`, then call `readMissing`.
    */
   async read(client: Client): Promise<void> {
-    const commands = commandsOf(this.items);
-    const [time, keys, originals, keysOfIds] = await allSettledOrThrow([
-      client.query<{ now_ms: number }>(readClock),
-      queries.usedKeys(client, commands),
-      queries.originalsOf(
-        client,
-        commands.filter(({ kind }) => kind === 'reversal'),
-      ),
-      queries.keysOfIds(client, commandsOf(this.items.filter(isUndoable))),
-    ]);
+    const [time] = await allSettledOrThrow([client.query<{ now_ms: number }>(readClock), this.known.read(client, this.items)]);
     this.nowMs = (time.rows[0] as { now_ms: number }).now_ms;
-    for (const row of keys) this.keys.set(`${row.tenant_id} ${row.idempotency_key}`, row);
-    for (const row of originals) this.originals.set(`${row.tenant_id} ${row.id}`, row);
-    this.keysOfIds = keysOfIds;
   }
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
   async readMissing(client: Client): Promise<void> {
-    const [found] = await Promise.all([this.readAccounts(client), queries.readReplays(client, this.keys), readLimits(client, this.states)]);
+    const [found] = await Promise.all([
+      this.readAccounts(client),
+      queries.readReplays(client, this.known.decided.keys),
+      readLimits(client, this.states),
+    ]);
     await readCounts(client, this.states, found);
   }
 
@@ -135,7 +120,7 @@ export class Batch {
     for (const posting of commandsOf(this.items)) {
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       if (!accounts) continue;
-      for (const code of this.codesOf(posting)) {
+      for (const code of this.known.codesOf(posting)) {
         if (!accounts.has(code)) wanted.set(`${posting.tenant} ${code}`, [posting.tenant, code]);
       }
     }
@@ -150,15 +135,6 @@ export class Batch {
       else this.inconsistentAccounts.set(`${tenant} ${code}`, queries.whyInconsistent(found));
     }
     return codes;
-  }
-
-  private codesOf(posting: ValidatedPosting): string[] {
-    const original = posting.target && this.originals.get(`${posting.tenant} ${posting.target.uuid}`);
-    const codes = original
-      ? (queries.eventOfOriginal(original)?.entries.map((entry) => entry.accountCode) ?? [])
-      : posting.entries.map((entry) => entry.code);
-    if (posting.require) codes.push(...posting.require.map(({ code }) => code));
-    return posting.kind === 'single' ? [...codes, suspenseCode(posting.entries[0]?.currency ?? '')] : codes;
   }
 
   /** Applies the rules, item by item. */
@@ -198,40 +174,33 @@ export class Batch {
 
   private doneBy(command: ValidatedPosting, item: Item, state: TenantState): Done {
     const key = keyOf(command);
-    const used = this.keys.get(key) ?? this.usedByPending(key);
+    const used = this.known.used(key);
     // An unknown original takes precedence over a used key; a transaction that was reversed exists.
-    const original = command.kind === 'reversal' ? this.originalOf(command) : null;
+    const original = command.kind === 'reversal' ? this.known.originalOf(command) : null;
     if (used) return replayOf(item, command, used);
     // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
     if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
     // The clock may be an estimate behind that of another replica, whose events this one follows.
     if (command.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= command.validUntilMs)
       throw tooLate(command.validUntilMs);
-    if (this.keysOfIds.size > 0 && this.keysOfIds.has(idOf(command))) throw idReused(command);
+    if (this.known.keysOfIds.size > 0 && this.known.keysOfIds.has(idOf(command))) throw idReused(command);
+    const reversal = original && takeReversal(command, original);
     this.checkConsistency(command);
-    const transaction = this.changes.post(state, command, original, this.nowMs);
-    if (isUndoable(item)) this.changes.set(this.keysOfIds, idOf(command), command.idempotencyKey);
+    const transaction = this.changes.post(state, command, reversal, this.nowMs);
+    if (reversal) this.changes.set(this.known.decided.reversed, targetOf(command), reversal.rest);
+    if (isUndoable(item)) {
+      this.changes.set(this.known.keysOfIds, idOf(command), command.idempotencyKey);
+      if (!reversal) this.changes.set(this.known.decided.reversed, idOf(command), untouched(transaction.entries));
+    }
     const { transaction: id, fingerprint } = command;
-    this.changes.set(this.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
+    this.changes.set(this.known.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
     return resultOf(transaction, false);
-  }
-
-  /** A pending key's transaction may not have been read; then the posting meets the unique index and takes the locking path. */
-  private usedByPending(key: string): queries.UsedKey | undefined {
-    const used = this.pendingKeys.find((keys) => keys.has(key))?.get(key);
-    return used?.transaction && used;
-  }
-
-  private originalOf({ tenant, target }: ValidatedPosting): queries.Original {
-    const original = this.originals.get(`${tenant} ${target?.uuid}`);
-    if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
-    return original;
   }
 
   // Refused before it is written, because a batch that the database rejects is bisected and delays the whole tenant.
   private checkConsistency(posting: ValidatedPosting): void {
     if (this.inconsistentAccounts.size === 0) return;
-    for (const code of this.codesOf(posting)) {
+    for (const code of this.known.codesOf(posting)) {
       const why = this.inconsistentAccounts.get(`${posting.tenant} ${code}`);
       if (why !== undefined) throw new Refusal('internal', why);
     }
@@ -294,24 +263,9 @@ export class Batch {
     this.cursors.activated(this.activatedCursors, this.nowMs);
   }
 
-  /**
-   * Looks up the ids of refused postings. If an id was posted under another key, the refusal says so: otherwise its caller would believe
-   * that it was never posted. Send it after `write`, so that it sees what the batch has posted.
-   */
-  async readIdsOfRefused(client: Client): Promise<void> {
-    const refused = this.settled.flatMap((settled) => {
-      const { item, outcome } = settled;
-      if (!('refusal' in outcome) || reasonsBeforeIds.includes(outcome.refusal.reason)) return [];
-      return [{ settled, outcome, command: item.commands[outcome.at ?? 0] as ValidatedPosting }];
-    });
-    const keys = await queries.keysOfIds(
-      client,
-      refused.map(({ command }) => command),
-    );
-    for (const { settled, outcome, command } of refused) {
-      const key = keys.get(idOf(command));
-      if (key !== undefined && key !== command.idempotencyKey) settled.outcome = { ...outcome, refusal: idReused(command) };
-    }
+  /** As {@link readIdsOfRefused}, for this batch. */
+  readIdsOfRefused(client: Client): Promise<void> {
+    return readIdsOfRefused(client, this.settled);
   }
 
   /** After the commit, looks up the keys and ids of refused postings, and decides those anew that an earlier batch has posted. */
@@ -323,7 +277,7 @@ export class Batch {
     const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
     await queries.readReplays(client, used);
     // Only after the reads, because a batch that starts meanwhile relies on `keys`.
-    for (const [key, row] of used) this.keys.set(key, row);
+    for (const [key, row] of used) this.known.decided.keys.set(key, row);
     for (const settled of refused) {
       if (settled.item.commands.every((command) => used.has(keyOf(command)))) settled.outcome = this.outcomeOf(settled.item);
     }
@@ -333,12 +287,4 @@ export class Batch {
 
 function hasMoved({ state, from }: OpenedTenant): boolean {
   return state.head.sequence !== from.sequence;
-}
-
-function idOf({ tenant, transaction }: ValidatedPosting): string {
-  return `${tenant} ${transaction}`;
-}
-
-function keyOf({ tenant, idempotencyKey }: ValidatedPosting): string {
-  return `${tenant} ${idempotencyKey}`;
 }

@@ -33,7 +33,11 @@ test.each([
   ['is gone', `delete from balances where ${ofAccount('b')}`, 'there is no balance in NGN, EUR, where there are entries'],
   ['is gone in one currency', `delete from balances where ${ofAccount('b')} and currency = 'EUR'`, 'there is no balance in EUR, where'],
   ['is of no time', `update balances set updated_at = 'infinity' where ${ofAccount('b')}`, 'is 1.00 of no time, '],
-  ['has something pending', `update balances set pending_debits = 5 where ${ofAccount('b')}`, 'something is pending in NGN'],
+  [
+    'has something pending',
+    `update balances set pending_debits = 5 where ${ofAccount('b')}`,
+    'pending in NGN are debits of 0.05 and credits of 0.00, where',
+  ],
   [
     'has no entry',
     `insert into balances select tenant_id, account_id, 'USD', 5, 0, 0, 0, 1, now() from balances where ${ofAccount('b')} and currency = 'NGN'`,

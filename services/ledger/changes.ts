@@ -1,15 +1,15 @@
 // What a batch changes: the events, accounts, entries and balances of its postings.
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { toId, toUuid } from '../platform/ids.ts';
-import { Refusal, nothing, opposite, type Balance, type Books, type Side } from './accounting.ts';
+import { toUuid } from '../platform/ids.ts';
+import { nothing, type Balance, type Books, type Side } from './accounting.ts';
 import { post } from './posting-rules.ts';
 import { accountRules } from './account-rules.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
 import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from './chart.ts';
 import { append, type Head, type LogRow } from './log.ts';
 import { encodedPosted } from './encoding.ts';
-import { eventOfOriginal, type Original } from './writer-queries.ts';
+import type { Reversal } from './reversals.ts';
 import { isFxPosition, suspenseCode } from './templates.ts';
 import { addUse, subjectKey, type LimitRules, type Use } from './velocity.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
@@ -86,9 +86,9 @@ export class Changes {
 
   /**
    * Applies the rules to a posting at `nowMs` of the database's clock (milliseconds since the Unix epoch), or later if the log is ahead.
-   * `original` is what it reverses. Throws a {@link Refusal}: nothing has changed then.
+   * `reversal` is what it takes of the transaction that it reverses. Throws a {@link Refusal}: nothing has changed then.
    */
-  post({ head, accounts, rules }: TenantState, posting: ValidatedPosting, original: Original | null, nowMs: number): Transaction {
+  post({ head, accounts, rules }: TenantState, posting: ValidatedPosting, reversal: Reversal | null, nowMs: number): Transaction {
     // A tenant without the system account of a currency gets it with its first use, as an event of its own.
     const created: { record: AccountRecord; state: AccountState; row: LogRow }[] = [];
     const end = posting.kind === 'double' ? head : { ...head };
@@ -106,7 +106,7 @@ export class Changes {
       suspense: (currency) => systemAccount(suspenseCode(currency)),
       velocity: rules ? { rules, atMs: nextPosition(head, nowMs).createdMs } : null,
     };
-    const result = post(original ? { ...posting, entries: this.mirrored(posting, original) } : posting, books);
+    const result = post(reversal ? { ...posting, entries: reversal.entries } : posting, books);
     for (const { record, state, row } of created) {
       this.log.push(row);
       this.newAccounts.push({ tenant: posting.tenant, account: record });
@@ -114,6 +114,7 @@ export class Changes {
     }
     if (created.length > 0) Object.assign(head, end);
     const event = postedEventOf(posting, result);
+    if (reversal?.unreversed) event.unreversed = { $typeName: 'ledger.v1.Unreversed', amounts: reversal.unreversed };
     const { actor, requestId, traceparent } = posting;
     const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedPosted(event) }, nowMs);
     for (const { account, currency, before, after } of result.changes) {
@@ -125,7 +126,10 @@ export class Changes {
       this.set(this.latest, after, { tenant: posting.tenant, account: state.account, currency, from, after, atMs: row.createdMs });
     }
     if (rules && result.uses) this.count(posting.tenant, rules, result.uses, row.createdMs);
-    this.posted.push({ posting, row: this.log.length, result, reverses: posting.target?.uuid ?? null });
+    const of = posting.target?.uuid ?? null;
+    this.posted.push({ posting, row: this.log.length, result, reverses: reversal?.unreversed === null ? of : null });
+    const number = reversal?.part ?? null;
+    if (of !== null && number !== null) this.parts.push({ tenant: posting.tenant, of, number, sequence: row.sequence });
     this.log.push(row);
     return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
   }
@@ -138,24 +142,6 @@ export class Changes {
       this.set(steps, key, after);
       this.set(this.velocity, `${tenant} ${key}`, { tenant, limitId, subject, steps: after });
     }
-  }
-
-  private mirrored(posting: ValidatedPosting, original: Original): ValidatedPosting['entries'] {
-    const reverses = posting.target as { id: string; uuid: string };
-    const event = eventOfOriginal(original);
-    if (!event && original.reversed_by === null) throw new Refusal('already_reversed', `transaction ${reverses.id} is a reversal itself`);
-    const taken = this.posted.some((each) => each.posting.tenant === posting.tenant && each.posting.target?.uuid === reverses.uuid);
-    if (original.reversed_by !== null || taken) {
-      const by = original.reversed_by === null ? '' : `, by ${toId('txn', original.reversed_by)}`;
-      throw new Refusal('already_reversed', `transaction ${reverses.id} is reversed already${by}`);
-    }
-    return (event as NonNullable<typeof event>).entries.map((entry) => ({
-      code: entry.accountCode,
-      amount: BigInt(entry.amount.replace('.', '')),
-      side: opposite(entry.side as Side),
-      currency: entry.currency,
-      counter: entry.counter,
-    }));
   }
 }
 

@@ -18,6 +18,8 @@ import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, 
 import { auditContextOf, withTraceparent } from './mapping.ts';
 import type { TenantCalls } from './tenant-calls.ts';
 
+const kinds = ['single', 'double', 'reversal', 'exchange', 'capture'] as const;
+
 // How much longer than a part of its chart took a tenant waits for the next one: read in a loop, it leaves most of the time to others' postings.
 const hierarchyRest = 4;
 
@@ -102,6 +104,9 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
         currency: optional(request.currency, (currency) => checkedCurrency('currency', currency)),
         reference: optional(request.reference, (text) => checkedText('reference', text, { max: 255 })),
         idempotencyKey: optional(request.idempotencyKey, (text) => checkedText('idempotency_key', text, { min: 1, max: 255 })),
+        kind: optional(request.kind, (kind) => oneOf('kind', kind, kinds)),
+        hold: optional(request.holdId, (id) => checkedId('hold_id', 'hold', id)),
+        reverses: optional(request.reverses, (id) => checkedId('reverses', 'txn', id)),
         ...timeRangeOf(request),
       };
       const tenant = tenantOf(request);

@@ -3,11 +3,13 @@ import type { Command, Posting, Reversal } from '../../proto/gen/ledger/v1/ledge
 import { newId } from '../platform/ids.ts';
 import { checkedId, checkedMetadata, invalid } from './fields.ts';
 import { fingerprint } from './fingerprint.ts';
+import { checkedAmount } from './payment-fields.ts';
 import {
   addConditions,
   auditContextOf,
   checkedTimeout,
   commonFields,
+  entryOf,
   validatePosting,
   type Call,
   type ValidatedPosting,
@@ -58,12 +60,10 @@ export function validateReversal(request: ReversalRequest): ValidatedPosting {
   const transactionId = request.reversalId === '' ? newId('txn') : request.reversalId;
   const transaction = checkedId('reversal_id', 'txn', transactionId);
   const { timeoutMs = 0, metadata: metadataText = '', entries = [], require = [] } = request;
-  for (const [field, value] of [
-    ['amount', request.amount],
-    ['entries', entries[0]?.amount],
-  ] as const) {
-    if (value !== undefined) throw invalid(field, 'unknown', value, `${field} can't be set: a transaction is reversed as a whole`);
-  }
+  if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
+  if (request.amount !== undefined && entries.length > 0)
+    throw invalid('amount', 'same', request.amount, 'amount must be left out where there are entries');
+  const amount = request.amount === undefined ? null : checkedAmount('amount', request.amount);
   const metadata = checkedMetadata(metadataText);
   const fields = commonFields(request, transactionId);
   const reversal: ValidatedPosting = {
@@ -74,7 +74,7 @@ export function validateReversal(request: ReversalRequest): ValidatedPosting {
     transactionId,
     transaction,
     kind: 'reversal',
-    entries: [],
+    entries: entries.map((entry, index) => entryOf(entry, `entries[${index}].`)),
     metadata: metadata.text,
     target,
     timeoutMs: checkedTimeout(timeoutMs),
@@ -83,9 +83,10 @@ export function validateReversal(request: ReversalRequest): ValidatedPosting {
     bytes: 25_000 + metadataText.length,
     dryRun: request.dryRun ?? false,
     origin: null,
-    options: null,
-    // A request of the version before had neither of these.
-    terms: fields.reference === null && metadata.canonical === '{}' ? null : '',
+    options: amount === null ? null : { amount },
+    // A request of the version before had none of these.
+    terms:
+      fields.reference === null && metadata.canonical === '{}' && amount === null && entries.length === 0 ? null : String(amount ?? ''),
     fingerprint: Buffer.alloc(0),
   };
   addConditions(reversal, { entries, require });

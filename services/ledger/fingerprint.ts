@@ -5,6 +5,17 @@ import { toDecimal } from '../platform/money.ts';
 import { Refusal, type Request } from './accounting.ts';
 import { checkedMetadata } from './fields.ts';
 
+/** What of its target a command takes, or how long a hold lasts. */
+export interface CommandOptions {
+  /** Minor units to capture or reverse. Without it the entries, or all that is left where there are none. */
+  amount?: bigint;
+  /** Whether a capture releases what it leaves; true if absent. */
+  final?: boolean;
+  /** When a hold expires, milliseconds since the Unix epoch, or in how many seconds; neither: never. */
+  expiresAtMs?: number;
+  expiresIn?: number;
+}
+
 /** What makes two postings the same request. */
 export interface RequestContent extends Request {
   description: string;
@@ -13,6 +24,8 @@ export interface RequestContent extends Request {
   metadata: string;
   /** The transaction to reverse, or the hold to capture, void or expire. */
   target: { id: string; uuid: string } | null;
+  /** What only holds, captures and reversals may have; null: nothing. */
+  options: CommandOptions | null;
   /** What was sent besides, as canonical JSON; null: nothing. */
   terms: string | null;
 }
@@ -65,11 +78,14 @@ function differingFields(posting: RequestContent, transaction: Transaction): str
   ];
   if (fields.length > 0) return [...new Set(fields)].slice(0, maxFields);
   // The record does not keep these.
-  return [...(posting.kind === 'exchange' ? ['rate', 'rounding', 'spread'] : []), 'require', 'valid_until', 'override_reason'];
+  const own = { exchange: ['rate', 'rounding', 'spread'], reversal: ['amount', 'entries'] }[posting.kind as string] ?? [];
+  return [...own, 'require', 'valid_until', 'override_reason'];
 }
 
-function differingEntries({ kind, target, entries }: RequestContent, transaction: Transaction): string[] {
-  if (target) return target.id === transaction.reverses ? [] : ['transaction_id'];
+function differingEntries({ kind, target, options, entries }: RequestContent, transaction: Transaction): string[] {
+  if (target && target.id !== transaction.reverses) return ['transaction_id'];
+  if (options?.amount !== undefined && toDecimal(options.amount) !== transaction.amount) return ['amount'];
+  if (target && entries.length === 0) return [];
   const posted = transaction.entries.filter((entry) => !entry.counter);
   if (entries.length !== posted.length) return kind === 'exchange' ? ['fees', 'spread'] : ['entries'];
   return entries.flatMap((entry, index) => {

@@ -3,17 +3,8 @@ import type { Capture, Entry as EntryMessage, Hold, Void } from '../../proto/gen
 import { newId } from '../platform/ids.ts';
 import type { Entry } from './accounting.ts';
 import { checkedId, checkedMetadata, checkedText, checkedTime, invalid } from './fields.ts';
-import { fingerprint } from './fingerprint.ts';
-import {
-  addConditions,
-  auditContextOf,
-  checkedTimeout,
-  commonFields,
-  entryOf,
-  type Call,
-  type CommandOptions,
-  type ValidatedPosting,
-} from './mapping.ts';
+import { fingerprint, type CommandOptions } from './fingerprint.ts';
+import { addConditions, auditContextOf, checkedTimeout, commonFields, entryOf, type Call, type ValidatedPosting } from './mapping.ts';
 import { checkedAmount } from './payment-fields.ts';
 
 /** Seconds that a hold may last: 400 days. */

@@ -7,6 +7,7 @@ import {
   type Origin,
   type PostedEntry,
   type TransactionPosted,
+  type Unreversed,
   type VelocityUses,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
@@ -56,24 +57,11 @@ export interface ValidatedPosting extends RequestContent {
   origin: Origin | null;
   /** Why blocks and limits do not refuse it; null: they do. */
   overrideReason: string | null;
-  /** What only holds, captures and reversals may have; null: nothing. */
-  options: CommandOptions | null;
 }
 
 /** What a call has for all its commands. */
 export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
   Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
-
-/** What of its target a command takes, or how long a hold lasts. */
-export interface CommandOptions {
-  /** Minor units to capture or reverse. Without it the entries, or all that is left where there are none. */
-  amount?: bigint;
-  /** Whether a capture releases what it leaves; true if absent. */
-  final?: boolean;
-  /** When a hold expires, milliseconds since the Unix epoch, or in how many seconds; neither: never. */
-  expiresAtMs?: number;
-  expiresIn?: number;
-}
 
 /** The message, with the trace context of its call where it has none of its own. */
 export function withTraceparent<Message extends { traceparent: string }>(
@@ -285,7 +273,7 @@ function balanceMessage({ account, currency, before, after }: BalanceChange): Ch
 /** A posted transaction from its event and the event's position and time in the log. */
 export function transactionOf(
   event: TransactionPosted,
-  position: { tenantId: string; sequence: bigint; createdMs: number; reversedBy?: string | undefined },
+  position: { tenantId: string; sequence: bigint; createdMs: number; reversedBy?: string | undefined; unreversed?: Unreversed | undefined },
 ): Transaction {
   const { transactionId, kind, idempotencyKey, description, entries, metadata } = event;
   const transaction: Transaction = {
@@ -304,6 +292,7 @@ export function transactionOf(
   if (event.reference !== undefined) transaction.reference = event.reference;
   if (event.reverses !== undefined) transaction.reverses = event.reverses;
   if (position.reversedBy !== undefined) transaction.reversedBy = position.reversedBy;
+  if (position.unreversed !== undefined) transaction.unreversed = position.unreversed;
   if (event.origin !== undefined) transaction.origin = event.origin;
   const currency = entries[0]?.currency;
   if (currency !== undefined && entries.every((entry) => entry.currency === currency)) {

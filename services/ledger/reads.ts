@@ -1,9 +1,9 @@
 // Reads of transactions: one by id, several by sequence, and the filtered list.
 import { create, toBinary } from '@bufbuild/protobuf';
-import { PostedEntrySchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { PostedEntrySchema, TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { cutPage, encodeCursor, sequencePosition, type CursorScope } from '../platform/cursor.ts';
-import { toId } from '../platform/ids.ts';
+import { newId, toId } from '../platform/ids.ts';
 import { epochMs, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { countFitting, positionOf, type Page } from './page.ts';
@@ -15,12 +15,19 @@ interface TransactionRow {
   created_ms: number;
   payload: Buffer;
   reversed_by: string | null;
+  /** The event of the newest reversal of a part; null where there is none. */
+  part_payload: Buffer | null;
 }
 
+/** The newest event that has taken a part of the transaction `t`. */
+export const newestPart = `select p.number, e.payload from parts p join log e on e.tenant_id = p.tenant_id and e.sequence = p.sequence
+  where p.tenant_id = t.tenant_id and p.of = t.id order by p.number desc limit 1`;
+
 // Description, entries and metadata are in the log; a reversal may come long after its original.
-const transactionColumns = `t.sequence, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by`;
+const transactionColumns = `t.sequence, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by, part.payload as part_payload`;
 const joinRecord = `join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
-  left join transactions r on r.tenant_id = t.tenant_id and r.reverses = t.id`;
+  left join transactions r on r.tenant_id = t.tenant_id and r.reverses = t.id
+  left join lateral (${newestPart}) part on true`;
 
 function recordOf(tenant: string, row: TransactionRow): Transaction {
   return transactionOf(decodePosted(row.payload), {
@@ -28,6 +35,7 @@ function recordOf(tenant: string, row: TransactionRow): Transaction {
     sequence: row.sequence,
     createdMs: row.created_ms,
     reversedBy: row.reversed_by === null ? undefined : toId('txn', row.reversed_by),
+    unreversed: row.part_payload === null ? undefined : decodePosted(row.part_payload).unreversed,
   });
 }
 
@@ -59,6 +67,11 @@ export interface TransactionFilter extends TimeRange {
   currency?: string | undefined;
   reference?: string | undefined;
   idempotencyKey?: string | undefined;
+  kind?: string | undefined;
+  /** UUID of the hold of which they are captures. */
+  hold?: string | undefined;
+  /** UUID of the transaction that they reverse. */
+  reverses?: string | undefined;
 }
 
 /**
@@ -108,7 +121,7 @@ async function readPage(
   const turns = [
     { byEntries: false, examined: firstExamined, wanted: limit + 1 },
     {
-      byEntries: filter.accountCode !== undefined || filter.reference === undefined,
+      byEntries: filter.accountCode !== undefined || (currency !== undefined && filter.reference === undefined),
       examined: thenExamined,
       wanted: Math.max(limit + 1, minRead),
     },
@@ -170,23 +183,48 @@ function searchOf(
   range: LogRange,
   byEntries: boolean,
 ): { positions: (count: string) => string; condition: string | undefined } {
-  const { reference, idempotencyKey, accountCode, currency } = filter;
+  const { reference, idempotencyKey, accountCode, currency, kind, hold, reverses } = filter;
   const own = [
     ...(reference === undefined ? [] : [`reference = ${query.value(reference)}`]),
     // A sub-select, because next to a reference the planner may read all transactions of the reference.
     ...(idempotencyKey === undefined
       ? []
       : [`sequence = (select sequence from transactions where tenant_id = $1 and idempotency_key = ${query.value(idempotencyKey)})`]),
+    ...(hold === undefined ? [] : [`sequence = any(array(${partsOf(query.value(hold))}))`]),
+    ...(reverses === undefined ? [] : [`sequence = any(array(${reversalsOf(query.value(reverses))}))`]),
   ];
+  const ofKind = kind === undefined ? [] : [isOfKind(query, kind)];
   if (byEntries || (accountCode !== undefined && own.length === 0)) {
-    const condition = `(select ${own.join(' and ')} from transactions where tenant_id = $1 and sequence = t.sequence)`;
-    return { positions: (count) => newestPostedTo(query, filter, range, count), condition: own.length === 0 ? undefined : condition };
+    const ofOwn =
+      own.length === 0 ? [] : [`(select ${own.join(' and ')} from transactions where tenant_id = $1 and sequence = t.sequence)`];
+    return { positions: (count) => newestPostedTo(query, filter, range, count), condition: allOf([...ofOwn, ...ofKind]) };
   }
-  const condition =
-    accountCode !== undefined ? isPostedTo(query, filter) : currency !== undefined ? payloadHas(query, currency) : undefined;
+  const ofBalance = accountCode !== undefined ? [isPostedTo(query, filter)] : currency !== undefined ? [payloadHas(query, currency)] : [];
+  const condition = allOf([...ofBalance, ...ofKind]);
   const conditions = ['t.tenant_id = $1', ...range.keep('t.sequence'), ...own].join(' and ');
   const positions = (count: string) => `select t.sequence from transactions t where ${conditions} order by t.sequence desc limit ${count}`;
   return { positions, condition };
+}
+
+function allOf(conditions: string[]): string | undefined {
+  return conditions.length === 0 ? undefined : conditions.join(' and ');
+}
+
+function partsOf(id: string): string {
+  return `select sequence from parts where tenant_id = $1 and of = ${id}`;
+}
+
+// The reversal that completes is in both, unless it reversed all at once.
+function reversalsOf(id: string): string {
+  return `${partsOf(id)} union select sequence from transactions where tenant_id = $1 and reverses = ${id}`;
+}
+
+// The kind follows the transaction's id, which always has the same length, at the beginning of the payload.
+function isOfKind(query: QueryParameters, kind: string): string {
+  const before = toBinary(TransactionPostedSchema, create(TransactionPostedSchema, { transactionId: newId('txn') })).length;
+  const field = query.value(Buffer.from(toBinary(TransactionPostedSchema, create(TransactionPostedSchema, { kind }))));
+  const own = `substring(l.payload from ${before + 1} for octet_length(${field}::bytea))`;
+  return `(select ${own} = ${field}::bytea from log l where l.tenant_id = $1 and l.sequence = t.sequence)`;
 }
 
 /** Whether the payload of the transaction `t` contains an entry's currency as it is encoded: no index leads from it to its entries. */

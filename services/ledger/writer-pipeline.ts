@@ -7,6 +7,7 @@ import { isServerError, isStaleConnection } from '../platform/postgres-errors.ts
 import type { AccountCache, TenantState } from './account-cache.ts';
 import { Batch } from './batch.ts';
 import { DatabaseClock } from './clock.ts';
+import type { Decided } from './known.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { Item } from './queue.ts';
 import { begin } from './writer-queries.ts';
@@ -43,8 +44,8 @@ export class WriterPipeline {
   private readonly readers = new Set<Client>();
   /** State after the newest batch that was sent and is not yet known to be committed. */
   private readonly unconfirmedStates = new Map<string, TenantState>();
-  /** Keys of batches that were sent and are not yet known to be committed. */
-  private unconfirmedKeys: Batch['keys'][] = [];
+  /** Of batches that were sent and are not yet known to be committed, oldest first. */
+  private unconfirmed: readonly Decided[] = [];
   private batchesStarted = 0;
   private readonly clock = new DatabaseClock();
   private keyRepeatedAt = -Infinity;
@@ -79,7 +80,7 @@ export class WriterPipeline {
     this.isDeciding = true;
     let sent = false;
     try {
-      const batch = new Batch(items, this.options.cursors, this.unconfirmedKeys);
+      const batch = new Batch(items, this.options.cursors, this.unconfirmed);
       for (const tenant of batch.tenants) batch.addState(this.stateOf(tenant));
       if (!this.estimateTime(batch)) await this.readAhead(batch);
       batch.setDeadline();
@@ -92,7 +93,7 @@ export class WriterPipeline {
       sent = true;
       const answer = batch.write(this.client);
       for (const state of batch.states) this.unconfirmedStates.set(state.head.tenant, state);
-      this.unconfirmedKeys = [...this.unconfirmedKeys, batch.keys];
+      this.unconfirmed = [...this.unconfirmed, batch.known.decided];
       this.isDeciding = false;
       this.options.onFree();
       this.clock.observe(await answer, sentAt);
@@ -181,7 +182,7 @@ export class WriterPipeline {
       this.unconfirmedStates.delete(state.head.tenant);
       this.options.cache.put(state.head.tenant, state);
     }
-    this.unconfirmedKeys = this.unconfirmedKeys.filter((keys) => keys !== batch.keys);
+    this.unconfirmed = this.unconfirmed.filter((each) => each !== batch.known.decided);
   }
 
   /** Whether the writing connection still works. */
@@ -206,7 +207,7 @@ export class WriterPipeline {
       this.client = undefined;
     }
     this.unconfirmedStates.clear();
-    this.unconfirmedKeys = [];
+    this.unconfirmed = [];
     try {
       await this.options.onFailed(
         failures.flatMap(({ items }) => items),

@@ -1,7 +1,6 @@
 // Queries of the writer, before it decides.
 //
 // Each row is found by its whole key: `lateral (… offset 0)` keeps the planner from reordering the join, as it does for young tables.
-import type { TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
@@ -10,8 +9,9 @@ import { setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import { accountRules, rulesOfRow } from './account-rules.ts';
 import type { CachedAccount, AccountState } from './account-cache.ts';
-import { decodePosted, type ValidatedPosting } from './mapping.ts';
-import { transactionsBySequence } from './reads.ts';
+import type { ValidatedPosting } from './mapping.ts';
+import { newestPart, transactionsBySequence } from './reads.ts';
+import type { OriginalRow } from './reversals.ts';
 
 /** What an idempotency key was used for, in the database or in a batch. */
 export interface UsedKey {
@@ -26,23 +26,6 @@ export interface UsedKey {
 interface KnownKeyRow extends UsedKey {
   tenant_id: string;
   idempotency_key: string;
-}
-
-/** A transaction that is to be reversed. */
-export interface Original {
-  tenant_id: string;
-  id: string;
-  /** Null where it can't be reversed: it is already, or is a reversal itself. */
-  payload: Buffer | null;
-  reversed_by: string | null;
-  /** The decoded payload, once it is used. */
-  event?: TransactionPosted;
-}
-
-/** The event of a transaction that can be reversed; decoded once. */
-export function eventOfOriginal(original: Original): TransactionPosted | undefined {
-  if (original.payload) original.event ??= decodePosted(original.payload);
-  return original.event;
 }
 
 /** Begins a transaction that sees the tenants' rows. */
@@ -89,15 +72,17 @@ export async function keysOfIds(client: Client, postings: ValidatedPosting[]): P
 }
 
 /** The transactions that the postings reverse. */
-export async function originalsOf(client: Client, reversals: ValidatedPosting[]): Promise<Original[]> {
+export async function originalsOf(client: Client, reversals: ValidatedPosting[]): Promise<OriginalRow[]> {
   if (reversals.length === 0) return [];
-  const { rows } = await client.query<Original>({
+  const { rows } = await client.query<OriginalRow>({
     name: 'originals',
-    text: `select t.tenant_id, t.id, case when r.id is null and t.reverses is null then l.payload end as payload, r.id as reversed_by
+    text: `select t.tenant_id, t.id, l.payload, r.id as reversed_by,
+        part.number as part, part.payload as part_payload
       from (select distinct tenant, id from unnest($1::uuid[], $2::uuid[]) as each (tenant, id)) as wanted,
         lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,
         lateral (select * from log where tenant_id = t.tenant_id and sequence = t.sequence offset 0) l
-        left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true`,
+        left join lateral (select * from transactions where tenant_id = t.tenant_id and reverses = t.id offset 0) r on true
+        left join lateral (${newestPart}) part on true`,
     values: [uuidArray(reversals.map((posting) => posting.tenant)), uuidArray(reversals.map((posting) => posting.target?.uuid ?? null))],
   });
   return rows;
@@ -128,7 +113,12 @@ interface AccountBalanceRow {
   /** The balance after the newest entry, and its time; null where there is no entry, or no transaction of it. */
   entry_balance: string | null;
   entry_ms: string | null;
-  /** Currencies in which there are entries and no balance; null: none. */
+  /** What remains of open holds; null: there are none. */
+  held_debits: string | null;
+  held_credits: string | null;
+  /** Whether the account ever had a hold, which changes a balance without an entry. */
+  has_holds: boolean;
+  /** Currencies in which there are entries or open holds and no balance; null: none. */
   missing: string | null;
 }
 
@@ -142,8 +132,8 @@ export interface FoundAccount {
 }
 
 /**
- * Reads the wanted accounts (tenant's UUID and code) that exist, with their balances. Each balance is compared with the newest entry,
- * because a balance changed by hand would enter the log with the next posting, and a log cannot be repaired. `verify` finds the rest.
+ * Reads the wanted accounts (tenant's UUID and code) that exist, with their balances. Each balance is compared with the newest entry and with
+ * open holds, because a balance changed by hand would enter the log with the next posting, and a log cannot be repaired. `verify` finds the rest.
  */
 export async function readAccounts(client: Client, wanted: [tenant: string, code: string][]): Promise<FoundAccount[]> {
   const { rows } = await client.query<AccountBalanceRow>({
@@ -153,18 +143,27 @@ export async function readAccounts(client: Client, wanted: [tenant: string, code
           select string_agg(each.currency, ', ') from unnest(case when a.currency is null then $3::text[] else array[a.currency] end) as each (currency)
           where each.currency is distinct from b.balance_currency
             and (select true from balances where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency) is null
-            and (select true from entries where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency limit 1)
+            and coalesce(
+              (select true from entries where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency limit 1),
+              (select true from hold_entries
+                where tenant_id = a.tenant_id and account_id = a.id and currency = each.currency and remaining > 0 limit 1))
         ) end as missing
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, code),
         lateral (select * from accounts where tenant_id = wanted.tenant and code = wanted.code offset 0) a
         left join lateral (
           select currency as balance_currency, debits, credits, pending_debits, pending_credits, version, entry.entry_balance,
+            open_holds.*, (select true from hold_entries where tenant_id = a.tenant_id and account_id = a.id limit 1) is true as has_holds,
             round(extract(epoch from updated_at) * 1000)::text as updated_ms, round(extract(epoch from t.created_at) * 1000)::text as entry_ms
           from (select * from balances where tenant_id = a.tenant_id and account_id = a.id offset 0) as balance left join lateral (
               select balance_after as entry_balance, sequence from entries
               where tenant_id = a.tenant_id and account_id = a.id and currency = balance.currency
               order by sequence desc, position desc limit 1) as entry on true left join lateral (
-              select created_at from transactions where tenant_id = a.tenant_id and sequence = entry.sequence offset 0) as t on true) b on true`,
+              select created_at from transactions where tenant_id = a.tenant_id and sequence = entry.sequence offset 0) as t on true
+            cross join lateral (
+              select (sum(remaining) filter (where side = 'debit'))::text as held_debits,
+                (sum(remaining) filter (where side = 'credit'))::text as held_credits
+              from hold_entries where tenant_id = a.tenant_id and account_id = a.id and currency = balance.currency and remaining > 0) as open_holds
+          ) b on true`,
     values: [uuidArray(wanted.map(([tenant]) => tenant)), textArray(wanted.map(([, code]) => code)), textArray(currencies)],
   });
   const found = new Map<string, FoundAccount>();
@@ -188,12 +187,20 @@ function addBalance({ state, differences }: FoundAccount, row: AccountBalanceRow
   const currency = row.balance_currency;
   if (currency === null) return;
   const balance = balanceOf(row);
-  const stored = amountAt(net(state.account, balance), row.updated_ms);
-  const expected = row.entry_balance === null ? 'none' : amountAt(BigInt(row.entry_balance), row.entry_ms);
+  const { entry_balance: newest, entry_ms: entryMs, has_holds: hasHolds } = row;
+  // A hold or release may have changed it later than the newest entry.
+  const isLater = hasHolds && entryMs !== null && Number(row.updated_ms) > Number(entryMs);
+  const stored = amountAt(net(state.account, balance), isLater ? entryMs : row.updated_ms);
+  const expected = newest === null ? (hasHolds ? amountAt(0n, row.updated_ms) : 'none') : amountAt(BigInt(newest), entryMs);
+  const pending = shownPending(balance.pendingDebits, balance.pendingCredits);
+  const held = shownPending(BigInt(row.held_debits ?? 0), BigInt(row.held_credits ?? 0));
   if (stored !== expected) differences.push(`the balance in ${currency} is ${stored}, where the newest entry left ${expected}`);
-  else if (balance.pendingDebits !== 0n || balance.pendingCredits !== 0n) {
-    differences.push(`something is pending in ${currency}, which nothing can be`);
-  } else state.balances.set(currency, balance);
+  else if (pending !== held) differences.push(`pending in ${currency} are ${pending}, where open holds have ${held}`);
+  else state.balances.set(currency, balance);
+}
+
+function shownPending(debits: bigint, credits: bigint): string {
+  return `debits of ${toDecimal(debits)} and credits of ${toDecimal(credits)}`;
 }
 
 function amountAt(minor: bigint, ms: string | null): string {

@@ -1,5 +1,5 @@
 // What the operator's commands report: findings, and differences between stored and replayed rows in words.
-import { toId } from '../../platform/ids.ts';
+import { toId, type Prefix } from '../../platform/ids.ts';
 import { toDecimal } from '../../platform/money.ts';
 import type { Projection } from './projections.ts';
 
@@ -47,14 +47,16 @@ export function describeDifference(table: Projection, { replayed, stored }: Diff
   return `${where}: ${quoted.map(([column, is, should]) => `${column} is ${is}, by the log ${should}`).join('; ')}`;
 }
 
-const amounts = ['amount', 'balance_after', 'debits', 'credits', 'pending_debits', 'pending_credits'];
+const amounts = ['amount', 'balance_after', 'debits', 'credits', 'pending_debits', 'pending_credits', 'captured', 'remaining'];
+/** Tables whose `id` has another prefix than a transaction's; those of definitions are stored with it. */
+const prefixes: Record<string, Prefix> = { accounts: 'acc', holds: 'hold' };
 
 /** A value as REST shows it: ids with their prefix, amounts with two decimals. */
 function display(table: string, column: string, value: string | null | undefined): string | null {
   if (value === null || value === undefined) return null;
   if (amounts.includes(column)) return decimalOf(value);
-  if (column === 'account_id' || (column === 'id' && table === 'accounts')) return toId('acc', value);
-  return column === 'id' || column === 'reverses' ? toId('txn', value) : value;
+  if (column === 'account_id') return toId('acc', value);
+  return (column === 'id' && table !== 'definitions') || column === 'reverses' ? toId(prefixes[table] ?? 'txn', value) : value;
 }
 
 /** Minor units as a decimal; any other text as it is. */

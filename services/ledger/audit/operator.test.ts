@@ -218,7 +218,8 @@ describe('a role that row-level security binds', () => {
     'is refused by %j',
     (args) => {
       const role = new URL(ledger.database.serviceUrl).username;
-      const tables = 'accounts, balances, entries, heads, log, relay_dead_letters, relay_marks, transactions';
+      const tables =
+        'accounts, balances, definitions, entries, heads, hold_entries, holds, log, parts, relay_dead_letters, relay_marks, transactions, velocity';
       expect(run(ledger.database.serviceUrl, ...args)).toMatchObject({
         status: 1,
         stdout: '',

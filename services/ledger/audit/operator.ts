@@ -8,7 +8,7 @@ import { BadSetting } from '../../platform/settings.ts';
 import type { LogRow } from '../log.ts';
 import { Findings } from './findings.ts';
 import { tenantTables } from './projections.ts';
-import { InvalidTime } from './replay.ts';
+import { InvalidTime } from './rows.ts';
 
 /** Events per chunk; each has at most some 100 KiB. */
 const chunkEvents = 500;

@@ -43,6 +43,14 @@ test('policies as the migrations made them are no finding', async () => {
 test.each([
   ['drop policy tenant on transactions', 'transactions has no policy tenant'],
   ['drop policy relay on relay_marks', 'relay_marks has no policy relay'],
+  ['drop policy due on holds', 'holds has no policy due'],
+  ['alter policy due on holds using (true)', 'holds: the policy due is not what it is elsewhere'],
+  [`alter policy due on holds using (current_setting('app.due', true) is null)`, 'holds: the policy due is not what it is elsewhere'],
+  [
+    `drop policy due on holds; create policy due on holds using ((select current_setting('app.due', true)) = 'on')`,
+    'holds: the policy due is not what it is elsewhere',
+  ],
+  ['create policy due on log for select using (true)', 'log has the policy due, which no migration made'],
   ['alter policy operator on entries to public', 'entries: the policy operator is not what it is elsewhere'],
   ['alter policy operator on entries to current_user, $service', 'entries: the policy operator is not what it is elsewhere'],
   [`alter policy tenant on accounts using (${own} and code <> 'x')`, 'accounts: the policy tenant is not what it is elsewhere'],

@@ -16,11 +16,14 @@ export interface Projection {
 }
 
 /** Projections, in the order in which foreign keys let them be filled. */
-const projectionNames = ['heads', 'accounts', 'transactions', 'entries', 'balances'];
+const projectionNames = [
+  ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
+  ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity'],
+];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
-export const tenantTables = [...projectionNames, 'holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'log', ...relayTables];
+export const tenantTables = [...projectionNames, 'log', ...relayTables];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {

@@ -4,7 +4,8 @@ import { activeUntil } from '../outbox/active-cursors.ts';
 import { Findings, describeDifference, differenceColumns, type Difference } from './findings.ts';
 import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
 import { projections, type Projection } from './projections.ts';
-import { Replay, type Row } from './replay.ts';
+import { Replay } from './replay.ts';
+import { joined, type Row } from './rows.ts';
 
 /** What a rebuild has done; findings are differences that are left, and faults of the log. */
 export interface Rebuilt extends Audited {
@@ -95,14 +96,8 @@ async function replayLog(
   let last = 0n;
   const replayUpTo = async (end: bigint | null) => {
     for await (const chunk of logChunks(client, tenant, last)) {
-      const added = chunk.map((event) => replay.apply(event));
-      for (const table of ['transactions', 'entries'] as const) {
-        await store(
-          client,
-          table,
-          added.flatMap((each) => each[table]),
-        );
-      }
+      const added = chunk.map((event) => replay.apply(event).rows);
+      for (const [table, rows] of Object.entries(joined(added))) await store(client, table, rows);
       events += chunk.length;
       last = chunk.at(-1)?.sequence ?? last;
       if (end !== null && last >= end) return;
@@ -118,9 +113,7 @@ async function replayLog(
   const isHeadNew = await lock();
   await replayUpTo(null);
   if (events === 0) findings.add('has no log');
-  await store(client, 'heads', replay.head());
-  await store(client, 'accounts', replay.accountRows());
-  await store(client, 'balances', replay.balanceRows());
+  for (const [table, rows] of Object.entries(replay.latest())) await store(client, table, rows);
   return { events, isHeadNew };
 }
 

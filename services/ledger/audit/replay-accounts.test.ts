@@ -1,6 +1,6 @@
 // Changes of accounts that the ledger would refuse, found in a log.
 import type { AccountRecord } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { a, account, by, byCode, event, findings, first, suspense } from '../../../test/replay.ts';
+import { a, account, by, byCode, changedHold, endedEvent, findings, heldEvent, hold, nowMs, suspense } from '../../../test/replay.ts';
 import { createdEvent, updatedEvent } from '../chart.ts';
 import type { NewEvent } from '../log.ts';
 
@@ -32,19 +32,22 @@ test('a group is closed when the accounts below it are', () => {
 
 test('an account with something pending can’t be closed', () => {
   const closingA = update(a, { status: 'closed' }, 'status');
-  for (const pending of ['pendingDebits', 'pendingCredits'] as const) {
-    const pendingPosting = first();
-    pendingPosting.balances[0]![pending] = '1.00';
-    pendingPosting.balances[0]!.available = pending === 'pendingCredits' ? '4.00' : '5.00';
-    const back = first();
-    back.entries.forEach((entry) => Object.assign(entry, { side: entry.side === 'debit' ? 'credit' : 'debit', balanceAfter: '0.00' }));
-    back.balances.forEach((balance) =>
-      Object.assign(balance, { previousBalance: '5.00', balance: '0.00', debits: '5.00', credits: '5.00', available: '0.00', version: 2n }),
-    );
-    expect(findings([event(pendingPosting), event(back), closingA])).toEqual([]);
-    back.balances[0]![pending] = '1.00';
-    back.balances[0]!.available = pending === 'pendingCredits' ? '-1.00' : '0.00';
-    expect(findings([event(pendingPosting), event(back), closingA])).toEqual(['event 8 closes an account that has a balance']);
+  const idle = account('idle', { type: 'liability', normalBalance: 'credit' });
+  byCode.set('idle', idle);
+  for (const [mine, other, pending] of [
+    ['debit', 'credit', '1.00 0.00 0.00'],
+    ['credit', 'debit', '0.00 1.00 -1.00'],
+  ] as const) {
+    const made = hold([`a ${mine} 1.00 NGN`, `idle ${other} 1.00 NGN`], 7n);
+    const others = pending === '1.00 0.00 0.00' ? '0.00 1.00 0.00' : '1.00 0.00 -1.00';
+    const log = [
+      createdEvent(idle, null, by),
+      heldEvent(made, [`a NGN 0.00 0.00 0.00 0.00 1 ${pending}`, `idle NGN 0.00 0.00 0.00 0.00 1 ${others}`]),
+    ];
+    expect(findings([...log, closingA])).toEqual(['event 8 closes an account that has a balance']);
+    const voided = changedHold(made, ['0.00 0.00', '0.00 0.00'], { status: 'voided', endedMs: BigInt(nowMs) });
+    const end = endedEvent(voided, ['a NGN 0.00 0.00 0.00 0.00 2', 'idle NGN 0.00 0.00 0.00 0.00 2']);
+    expect(findings([...log, end, closingA])).toEqual([]);
   }
 });
 

@@ -1,27 +1,40 @@
 // What the replay checks of blocks and limits, in code of its own, so that it finds a mistake of the writer.
-import type { AccountRecord, PostedEntry } from '../../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { minorUnits, type Report } from './rows.ts';
 
-/** Reports why a balance in a currency may not go from `before` to `after` (minor units, in the account's normal direction). */
+/** What limits look at, minor units in the account's normal direction. */
+export interface Limited {
+  /** Balance without what is on its way out. */
+  available: bigint;
+  /** Balance with what is on its way in. */
+  expected: bigint;
+}
+
+/** Reports why a balance in a currency may not go from `before` to `after`. What does not lower or raise it is allowed. */
 export function limitProblems(
   { accountCode, allowNegative, limits }: AccountRecord,
   currency: string,
-  before: bigint,
-  after: bigint,
-  problem: (what: string) => void,
+  before: Limited,
+  after: Limited,
+  problem: Report,
 ): void {
   const { minAvailable, maxBalance } = limits.find((limit) => limit.currency === currency) ?? {};
-  const isBelow = (floor: bigint) => after < floor && after < before;
+  const isBelow = (floor: bigint) => after.available < floor && after.available < before.available;
   if (!allowNegative && isBelow(0n)) problem(`leaves ${accountCode} below zero in ${currency}`);
   else if (minAvailable !== undefined && isBelow(minorUnits(minAvailable))) {
     problem(`leaves ${accountCode} below ${minAvailable} in ${currency}`);
   }
-  if (maxBalance !== undefined && after > minorUnits(maxBalance) && after > before) {
+  if (maxBalance !== undefined && after.expected > minorUnits(maxBalance) && after.expected > before.expected) {
     problem(`leaves ${accountCode} above ${maxBalance} in ${currency}`);
   }
 }
 
 /** Reports an entry on a side for which its account is blocked. */
-export function blockProblem({ blocked }: AccountRecord, { accountCode, side }: PostedEntry, problem: (what: string) => void): void {
+export function blockProblem(
+  { blocked }: AccountRecord,
+  { accountCode, side }: { accountCode: string; side: string },
+  problem: Report,
+): void {
   if (blocked.includes(side)) problem(`has a ${side} entry on ${accountCode}, which is blocked for it`);
 }
 
@@ -35,10 +48,4 @@ export function limitsColumn({ limits }: AccountRecord): string | null {
       max_balance: maxBalance,
     })),
   );
-}
-
-/** Minor units of a decimal text as events have it. Throws where it is none. */
-export function minorUnits(text: string): bigint {
-  if (!/^-?[0-9]+\.[0-9]{2}$/.test(text)) throw new Error(`${text} is no amount`);
-  return BigInt(text.replace('.', ''));
 }

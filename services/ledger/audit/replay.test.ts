@@ -28,7 +28,7 @@ const faults: [what: string, change: (message: TransactionPosted) => void, findi
   [
     'has a wrong balance',
     ({ balances }) => (balances[0]!.balance = '6.00'),
-    /^event 6 promises the balance acc_\w+ a NGN 1 0.00 6.00 5.00 0.00 5.00, not acc_\w+ a NGN 1 0.00 5.00 5.00 0.00 5.00$/,
+    /^event 6 promises the balance acc_\w+ a NGN 1 0.00 6.00 5.00 0.00 0.00 0.00 5.00, not acc_\w+ a NGN 1 0.00 5.00 5.00 0.00 0.00 0.00 5.00$/,
   ],
   ['has a wrong total', ({ balances }) => (balances[1]!.credits = '6.00'), /promises the balance/],
   ['has a wrong version', ({ balances }) => (balances[1]!.version = 2n), /promises the balance/],

@@ -1,14 +1,14 @@
 // Verification: walks every log and compares chain, rules and tables with it. Reads only, one snapshot per tenant, in bounded memory.
 import type pg from 'pg';
-import { fromBinary } from '@bufbuild/protobuf';
-import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
-import { toId, toUuid } from '../../platform/ids.ts';
+import { toId } from '../../platform/ids.ts';
 import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, type Difference } from './findings.ts';
 import { HeadComparison, type StoredHeads } from './stored-heads.ts';
 import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
 import { projections, type Projection } from './projections.ts';
-import { Replay, type Row } from './replay.ts';
+import { Replay } from './replay.ts';
+import { Reversals } from './reversals.ts';
+import { joined, type Row } from './rows.ts';
 
 /** What was verified. */
 export interface Verified extends Omit<Audited, 'repaired'> {
@@ -55,6 +55,7 @@ async function verifyTenant(
   verified: { events: number; transactions: number },
 ): Promise<void> {
   const replay = new Replay(tenant, (problem) => findings.add(problem));
+  const reversals = new Reversals(findings);
   const counts = new Map(tables.map((table) => [table.name, 0]));
   const compare = async (name: string, rows: Row[]) => {
     counts.set(name, (counts.get(name) ?? 0) + rows.length);
@@ -62,25 +63,25 @@ async function verifyTenant(
     if (table && rows.length > 0) await compareRows(client, table, rows, findings);
   };
   for await (const events of logChunks(client, tenant)) {
-    const added = events.map((event) => {
+    const replayed = events.map((event) => {
       headComparison.apply(event);
       return replay.apply(event);
     });
-    const transactions = added.flatMap((each) => each.transactions);
-    const entries = added.flatMap((each) => each.entries);
-    const reversals = added.flatMap(({ posted }) => (posted?.kind === 'reversal' ? [posted] : []));
-    await compare('transactions', transactions);
-    await compare('entries', entries);
-    await checkReversals(client, tenant, reversals, findings);
+    const added = joined(replayed.map(({ rows }) => rows));
+    for (const [name, rows] of Object.entries(added)) await compare(name, rows);
+    await reversals.check(
+      client,
+      tenant,
+      replayed.flatMap(({ posted }) => (posted?.kind === 'reversal' ? [posted] : [])),
+    );
     verified.events += events.length;
-    verified.transactions += transactions.length;
+    verified.transactions += added.transactions.length;
   }
-  const latest = { heads: replay.head(), accounts: replay.accountRows(), balances: replay.balanceRows() };
-  for (const [name, rows] of Object.entries(latest)) {
+  for (const [name, rows] of Object.entries(replay.latest())) {
     for (let from = 0; from < rows.length; from += 1000) await compare(name, rows.slice(from, from + 1000));
   }
   headComparison.end();
-  if (latest.heads.length === 0) findings.add('has no log');
+  if (counts.get('heads') === 0) findings.add('has no log');
   for (const { name } of tables) {
     const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where tenant_id = $1`, [tenant]);
     const surplus = Number(rows[0]?.n) - (counts.get(name) ?? 0);
@@ -104,34 +105,6 @@ async function compareRows(client: pg.Client, table: Projection, rows: Row[], fi
   for (const difference of different) findings.add(describeDifference(table, difference));
 }
 
-async function checkReversals(client: pg.Client, tenant: string, reversals: TransactionPosted[], findings: Findings): Promise<void> {
-  if (reversals.length === 0) return;
-  const { rows } = await client.query<{ id: string; payload: Buffer }>(
-    `select t.id, l.payload from transactions t join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
-      where t.tenant_id = $1 and t.id = any($2::uuid[])`,
-    [tenant, reversals.map((reversal) => toUuid('txn', reversal.reverses ?? ''))],
-  );
-  const originals = new Map(rows.map((row) => [toId('txn', row.id), decoded(row.payload)]));
-  const lines = (event: TransactionPosted, mirrored: boolean) =>
-    event.entries.map(({ accountId, amount, side, currency, counter }) =>
-      [accountId, amount, currency, (side === 'debit') !== mirrored ? 'debit' : 'credit', counter].join(' '),
-    );
-  for (const reversal of reversals) {
-    const original = originals.get(reversal.reverses ?? '');
-    const mirrors = original && original.kind !== 'reversal' && lines(original, true).join() === lines(reversal, false).join();
-    if (!mirrors) findings.add(`transaction ${reversal.transactionId} is not the mirror of ${String(reversal.reverses)}`);
-  }
-}
-
-function decoded(payload: Buffer): TransactionPosted | undefined {
-  try {
-    return fromBinary(TransactionPostedSchema, payload);
-  } catch {
-    // The replay has reported it.
-    return undefined;
-  }
-}
-
 // From the tables alone, independently of the log.
 async function checkSums(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
   const sums = await client.query<{ currency: string; sum: string }>(
@@ -143,14 +116,27 @@ async function checkSums(client: pg.Client, tenant: string, findings: Findings):
   const entries = await client.query<{ code: string; currency: string }>(
     `select coalesce(a.code, sums.account_id::text) as code, sums.currency
       from (
-        select account_id, currency,
-          (added.debits, added.credits, added.version) is distinct from (stored.debits, stored.credits, stored.version) as differs
+        select account_id, currency, added.figures is distinct from stored.figures as differs
         from (
-          select account_id, currency, coalesce(sum(amount) filter (where side = 'debit'), 0) as debits,
-            coalesce(sum(amount) filter (where side = 'credit'), 0) as credits, count(distinct sequence) as version
-          from entries where tenant_id = $1 group by account_id, currency) as added
-        full join (select account_id, currency, debits, credits, version from balances where tenant_id = $1) as stored
-          using (account_id, currency)) as sums
+          select account_id, currency, row(sum(debits), sum(credits), sum(pending_debits), sum(pending_credits), count(distinct sequence)) as figures
+          from (
+            select account_id, currency, sequence, case side when 'debit' then amount else 0 end as debits,
+              case side when 'credit' then amount else 0 end as credits, 0 as pending_debits, 0 as pending_credits
+            from entries where tenant_id = $1
+            union all
+            select account_id, currency, hold_sequence, 0, 0, case side when 'debit' then remaining else 0 end,
+              case side when 'credit' then remaining else 0 end
+            from hold_entries where tenant_id = $1
+            union all
+            -- The last event of a hold has released what was not captured.
+            select account_id, currency, ends.sequence, 0, 0, 0, 0
+            from hold_entries e join holds h on h.tenant_id = $1 and h.sequence = e.hold_sequence
+              join (select of, max(sequence) as sequence from parts where tenant_id = $1 group by of) as ends on ends.of = h.id
+            where e.tenant_id = $1 and h.status <> 'pending' and captured < amount) as events
+          group by account_id, currency) as added
+        full join (
+          select account_id, currency, row(debits::numeric, credits::numeric, pending_debits::numeric, pending_credits::numeric, version::bigint) as figures
+          from balances where tenant_id = $1) as stored using (account_id, currency)) as sums
       left join accounts a on a.tenant_id = $1 and a.id = sums.account_id
       where differs`,
     [tenant],

@@ -44,6 +44,8 @@ export class Payments extends Migration {
       unique (tenant_id, idempotency_key)
     ) with (fillfactor = 80)`);
     this.addSql(`create index holds_due on holds (expires_at, tenant_id, id) where status = 'pending' and expires_at is not null`);
+    // The list filtered by status.
+    this.addSql(`create index holds_status on holds (tenant_id, status, sequence)`);
     this.addSql(`create index holds_reference on holds (tenant_id, reference, sequence) where reference is not null`);
 
     this.addSql(`create table hold_entries (

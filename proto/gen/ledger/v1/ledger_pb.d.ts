@@ -2879,8 +2879,8 @@ export declare const LedgerService: GenService<{
     output: typeof PostTransactionsResponseSchema;
   },
   /**
-   * ReverseTransaction posts the mirror of a transaction, once; repeat it like a posting. Errors: `transaction_not_found`, `already_reversed`
-   * (also for a reversal itself), `account_closed`, `insufficient_funds`, `balance_overflow`, `idempotency_key_reused`.
+   * ReverseTransaction posts the mirror of all that is left of a transaction; repeat it like a posting. Submit also reverses parts. Errors:
+   * `transaction_not_found`, `already_reversed` (also for a reversal itself), `account_closed`, `insufficient_funds`, `balance_overflow`, `idempotency_key_reused`.
    *
    * @generated from rpc ledger.v1.LedgerService.ReverseTransaction
    */
@@ -2991,7 +2991,7 @@ export declare const LedgerService: GenService<{
   },
   /**
    * ListTransactions pages through a tenant's transactions, newest first; an unknown account has none. A page of large
-   * transactions is shorter than its limit, and a page with several filters may be empty: continue while there is a `next_cursor`.
+   * transactions is shorter than its limit, and a page with `kind` or several filters may be empty: continue while there is a `next_cursor`.
    *
    * @generated from rpc ledger.v1.LedgerService.ListTransactions
    */

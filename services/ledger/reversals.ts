@@ -1,0 +1,87 @@
+// What is left to reverse of a transaction, and what a reversal takes of it. Pure; amounts are minor units.
+import type { PostedEntry } from '../../proto/gen/ledger/v1/events_pb.js';
+import { toId } from '../platform/ids.ts';
+import { toDecimal } from '../platform/money.ts';
+import { Refusal, opposite, type Entry, type Side } from './accounting.ts';
+import { decodePosted, type ValidatedPosting } from './mapping.ts';
+import { takePart } from './matching.ts';
+
+/** A transaction that is to be reversed, as the database has it. */
+export interface OriginalRow {
+  tenant_id: string;
+  id: string;
+  payload: Buffer;
+  /** What reversed all of it, or the last part. */
+  reversed_by: string | null;
+  /** The newest of its parts, and that reversal's event; null where none was reversed. */
+  part: number | null;
+  part_payload: Buffer | null;
+}
+
+/** What can be reversed of a transaction. */
+export interface Reversible {
+  entries: PostedEntry[];
+  /** Left of each entry. */
+  left: readonly bigint[];
+  /** How many reversals have taken a part. */
+  parts: number;
+  /** Why nothing can be reversed; null where something can. */
+  ended: string | null;
+}
+
+/** What a reversal takes. */
+export interface Reversal {
+  entries: Entry[];
+  /** What it leaves of each entry, decimal text; null where it leaves nothing. */
+  unreversed: string[] | null;
+  /** Its number among the parts; null where it reverses all at once. */
+  part: number | null;
+  /** What can be reversed after it. */
+  rest: Reversible;
+}
+
+/** What can be reversed of a stored transaction. */
+export function reversibleOf({ payload, reversed_by, part, part_payload }: OriginalRow): Reversible {
+  const none = { entries: [], left: [], parts: 0 };
+  if (reversed_by !== null) return { ...none, ended: reversedBy(toId('txn', reversed_by)) };
+  const { kind, entries } = decodePosted(payload);
+  if (kind === 'reversal') return { ...none, ended: 'is a reversal itself' };
+  const amounts = part_payload ? decodePosted(part_payload).unreversed?.amounts : undefined;
+  return { entries, left: (amounts ?? entries.map(({ amount }) => amount)).map(minorOf), parts: part ?? 0, ended: null };
+}
+
+/** What can be reversed of a transaction that nothing has reversed. */
+export function untouched(entries: PostedEntry[]): Reversible {
+  return { entries, left: entries.map(({ amount }) => minorOf(amount)), parts: 0, ended: null };
+}
+
+/** Takes what a reversal asks for. Throws {@link Refusal}: `already_reversed`, or what {@link takePart} throws. */
+export function takeReversal(command: ValidatedPosting, { entries, left, parts, ended }: Reversible): Reversal {
+  if (ended !== null) throw new Refusal('already_reversed', `transaction ${command.target?.id ?? ''} ${ended}`);
+  const mirrored = entries.map((entry, index) => ({
+    code: entry.accountCode,
+    amount: left[index] as bigint,
+    side: opposite(entry.side as Side),
+    currency: entry.currency,
+    counter: entry.counter,
+  }));
+  const part = { amount: command.options?.amount ?? null, entries: command.entries.length > 0 ? command.entries : null };
+  const taken = takePart(mirrored, part, 'reversal_exceeded');
+  const after = left.map((amount, index) => amount - (taken.amounts[index] as bigint));
+  const isLast = after.every((amount) => amount === 0n);
+  const number = isLast && parts === 0 ? null : parts + 1;
+  return {
+    entries: taken.entries,
+    unreversed: isLast ? null : after.map(toDecimal),
+    part: number,
+    rest: { entries, left: after, parts: number ?? 0, ended: isLast ? reversedBy(command.transactionId) : null },
+  };
+}
+
+function reversedBy(id: string): string {
+  return `is reversed already, by ${id}`;
+}
+
+function minorOf(amount: string): bigint {
+  return BigInt(amount.replace('.', ''));
+}
