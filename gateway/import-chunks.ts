@@ -22,7 +22,8 @@ export class ChunkReader {
   private position = 0;
   private piece: Promise<IteratorResult<Buffer>> | undefined;
   private readonly isCut: () => boolean;
-  private hasEnded = false;
+  /** Whether the stream has ended. */
+  hasEnded = false;
 
   /** `isCut`: whether the stream has ended before the last of its lines. */
   constructor(pieces: AsyncIterable<Buffer>, read: (bytes: Buffer) => Item, isCut: () => boolean) {
@@ -31,7 +32,7 @@ export class ChunkReader {
     this.isCut = isCut;
   }
 
-  /** Whether lines are missing at the end. */
+  /** Whether the stream has ended before the last of its lines. */
   get wasCut(): boolean {
     return this.hasEnded && this.isCut();
   }
@@ -42,13 +43,13 @@ export class ChunkReader {
   }
 
   /**
-   * The next lines, at most 250 of 2,000 entries; empty at the end. While `busy` is pending more lines are awaited: with less than a full chunk it
-   * returns as soon as the input pauses. `isLast`: whether a line ends the chunk.
+   * The next lines, at most 250 of 2,000 entries. Once `busy` is settled it does not wait for more: an input that pauses makes a smaller chunk, or
+   * an empty one. `isLast`: whether a line ends the chunk.
    */
-  async next(busy: Promise<unknown>, isLast: (line: ImportedLine) => boolean): Promise<ImportedLine[]> {
+  async next(busy: Promise<unknown> | undefined, isLast: (line: ImportedLine) => boolean): Promise<ImportedLine[]> {
     const chunk: ImportedLine[] = [];
     const size = { bytes: 0, entries: 0 };
-    const isFree = busy.then(() => true);
+    const isFree = (busy ?? new Promise(setImmediate)).then(() => true);
     for (;;) {
       for (let line = this.waiting[this.position]; line; line = this.waiting[this.position]) {
         const item = itemOf(line, this.read);
@@ -62,7 +63,8 @@ export class ChunkReader {
       }
       if (this.hasEnded) return chunk;
       this.piece ??= this.pieces.next();
-      const hasPaused = chunk.length > 0 && (await Promise.race([this.piece.then(() => false), isFree]));
+      const mayReturn = chunk.length > 0 || busy !== undefined;
+      const hasPaused = mayReturn && (await Promise.race([this.piece.then(() => false), isFree]));
       if (hasPaused) return chunk;
       this.take(await this.piece);
     }

@@ -36,15 +36,14 @@ export async function* runImport(parts: ImportParts): AsyncGenerator<string> {
   const isLast = ({ item }: ImportedLine) => stopOnError && item.command instanceof ApiError;
   let sent: { lines: ImportedLine[]; decided: Promise<Decided> } | undefined;
   for (;;) {
-    const busy: Promise<unknown> = sent?.decided ?? new Promise((resolve) => setImmediate(resolve));
-    const lines = await reader.next(busy, isLast);
+    const lines = await reader.next(sent?.decided, isLast);
     const { outcomes, end } = (await sent?.decided) ?? { outcomes: [] };
     const hasFailed = stopOnError && outcomes.some(({ result }) => result instanceof ApiError);
-    const hasMore = lines.length > 0 || reader.wasCut;
-    const stop = end ?? (hasMore && !hasFailed ? await parts.mustEnd() : undefined);
-    const goesOn = lines.length > 0 && !hasFailed && !stop;
+    const isUnfinished = lines.length > 0 || reader.wasCut;
+    const stop = end ?? (isUnfinished && !hasFailed ? await parts.mustEnd() : undefined);
+    const goesOn = !hasFailed && !stop && (lines.length > 0 || !reader.hasEnded);
     const reported = sent?.lines.slice(0, outcomes.length) ?? [];
-    sent = goesOn ? { lines, decided: decide(lines, parts) } : undefined;
+    sent = goesOn && lines.length > 0 ? { lines, decided: decide(lines, parts) } : undefined;
     const text = report.of(reported, outcomes);
     if (text !== '') yield text;
     if (!goesOn) {
@@ -57,12 +56,15 @@ export async function* runImport(parts: ImportParts): AsyncGenerator<string> {
 /** Submits the lines that could be read. Never rejects. */
 async function decide(lines: ImportedLine[], parts: ImportParts): Promise<Decided> {
   const commands = lines.flatMap(({ item: { command } }) => (command instanceof ApiError ? [] : [command]));
-  let results: CommandResult[];
+  let results: CommandResult[] = [];
   try {
-    results = commands.length === 0 ? [] : await parts.submit(commands);
+    if (commands.length > 0) results = await parts.submit(commands);
+    // Other requests have their turn, however many lines are wrong.
+    else await new Promise(setImmediate);
   } catch (error) {
     const end = (error instanceof ConnectError ? apiErrorOf(error, undefined) : null) ?? new ApiError('internal');
-    if (end.code !== 'validation_failed' || lines.length === 1) return { outcomes: [], end };
+    if (end.code !== 'validation_failed') return { outcomes: [], end };
+    if (lines.length === 1) return { outcomes: [failed(end)] };
     // The answer to all of them might be too large for one message.
     const half = Math.ceil(lines.length / 2);
     const first = await decide(lines.slice(0, half), parts);

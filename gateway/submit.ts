@@ -36,19 +36,29 @@ export async function submit(
 ): Promise<CommandResult[]> {
   const { tenantId } = request.caller;
   const until = performance.now() + callerMs;
-  const call = { tenantId, commands, atomic, dryRun, ...auditContext(request) };
+  const call = { tenantId, atomic, dryRun, ...auditContext(request) };
   const isOpen = (reason: string | undefined) => reason === 'unavailable' || (waitsForCapacity && reason === 'overloaded');
+  const results: CommandResult[] = [];
+  let first = 0;
   for (let attempt = 0; ; attempt++) {
     const leftMs = Math.min(until - performance.now(), commands.length === 1 ? attemptMs : longAttemptMs);
     const options = callOptions(request, Math.max(1, Math.round(leftMs)));
     const isLast = () => performance.now() + retryMs(attempt) >= until;
     try {
-      const { results } = await writerOf(tenantId).submit({ ...call, timeoutMs: options.timeoutMs, retry: attempt > 0 }, options);
-      if (isLast() || !results.some(({ refusal }) => isOpen(refusal?.reason))) return results;
+      const again = { commands: commands.slice(first), timeoutMs: options.timeoutMs, retry: attempt > 0 };
+      const answer = await writerOf(tenantId).submit({ ...call, ...again }, options);
+      results.splice(first, Infinity, ...answer.results);
+      const doubtful = results.findIndex(({ refusal }) => isOpen(refusal?.reason));
+      if (doubtful < 0 || isLast()) return results;
+      // In their order: those after it are decided again too, unless they were done.
+      if (!atomic) first = doubtful;
     } catch (error) {
       const refusal = refusalOf(error);
       const isFinal = refusal ? !isOpen(refusal.reason) : error instanceof ConnectError && error.code === Code.Unimplemented;
-      if (isFinal || options.signal.aborted || isLast()) throw error;
+      if (isFinal || options.signal.aborted || isLast()) {
+        if (results.length === 0) throw error;
+        return results;
+      }
     }
     await pause(retryMs(attempt));
   }
