@@ -213,7 +213,9 @@ export function errorOfRefusal(refusal: RefusalInfo, sent: unknown): ApiError | 
   const [, , usualField] = table[code] as readonly [number, string, string?];
   const field = named ?? (statusOf(code, named) === 422 ? usualField : undefined);
   const tag = refusal.tag === undefined || refusal.tag === '' ? code : refusal.tag;
-  const detail = field === undefined ? undefined : { field, tag, value: valueAsSent(field, refusal.value ?? '', sent) };
+  // The id of a velocity limit is no value that was sent.
+  const value = code === 'limit_exceeded' ? refusal.value : valueAsSent(field ?? '', refusal.value ?? '', sent);
+  const detail = field === undefined ? undefined : { field, tag, value };
   const errors = code === 'validation_failed' && detail ? [{ ...detail, message: refusal.message }] : undefined;
   const details = detail && statusOf(code, field) === 422 ? { ...detail, ...moreDetails(metadata) } : detail;
   const usesTableMessage = code === 'validation_failed' || code === 'unavailable' || code === 'tenant_not_found' || refusal.message === '';

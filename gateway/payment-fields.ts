@@ -54,7 +54,7 @@ export const terms = {
       minLength: 1,
       maxLength: 255,
       description:
-        'Posts although blocks, floors (also `allow_negative`) or ceilings would refuse it; needs the scope `limits:override`. `origin.override` keeps the reason and what would have refused.',
+        'Posts although blocks, floors (also `allow_negative`), ceilings or velocity limits would refuse it; needs the scope `limits:override`. `origin.override` keeps the reason and what would have refused.',
       example: 'Charge-back 4711',
     }),
   ),

@@ -66,7 +66,12 @@ export const paymentSchemas: Record<string, Schema> = {
     occurrence: { ...maybe(time), description: 'Always null in this version.' },
     exchange: { anyOf: [ref('ExchangeOrigin'), { type: 'null' }] },
     override: {
-      ...maybe(record({ reason: string, broken: { ...list(string), description: 'Error codes that would have refused the posting.' } })),
+      ...maybe(
+        record({
+          reason: string,
+          broken: { ...list(string), description: 'Error codes, or ids of velocity limits, that would have refused it.' },
+        }),
+      ),
       description: 'Blocks and limits were overridden.',
     },
   }),

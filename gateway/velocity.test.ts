@@ -1,5 +1,5 @@
 import { startCheckedCluster } from '../test/contract.ts';
-import { id, newWallet, time, type Customer } from '../test/customer.ts';
+import { id, line, newCustomer, newWallet, time, type Customer } from '../test/customer.ts';
 import type { Answer, Cluster } from '../test/cluster.ts';
 
 // Every answer below is also held against the OpenAPI document.
@@ -115,5 +115,116 @@ describe('limits as records', () => {
     const windows = { window_start: time, window_end: time };
     expect([status, body.data.usage]).toEqual([200, { limit_id, account_code: 'CUSTOMER-WALLETS-NGN', ...nothing, ...windows }]);
     expect(body.data.usage.window_start).toMatch(/T23:00:00.000Z$/);
+  });
+});
+
+describe('limits as postings meet them', () => {
+  /** Takes an amount out of a wallet. */
+  const out = (amount: string, more: Body = {}, code = 'CUSTOMER-WALLETS-NGN') => ({
+    entries: [line('SETTLEMENT-NGN', 'credit', amount, 'NGN'), line(code, 'debit', amount, 'NGN')],
+    ...more,
+  });
+  /** A wallet with money in it. */
+  async function fundedWallet(): Promise<Customer> {
+    const own = await newWallet(cluster);
+    await own.post('transactions', line('CUSTOMER-WALLETS-NGN', 'credit', '10000.00', 'NGN'));
+    return own;
+  }
+  const post = (of: Customer, body: Body) => of.post('transactions/double-entry', body);
+  const usageOf = async (of: Customer, limitId: string, query = '') => (await of.get(`limits/${limitId}/usage${query}`)).usage;
+  const exceeded = (field: string, tag: string, value: string) => [422, 'limit_exceeded', { field, tag, value }];
+
+  test('a daily limit holds under 100 at once', async () => {
+    const own = await fundedWallet();
+    const { limit_id } = await created({}, own);
+    const answers = await Promise.all(Array.from({ length: 100 }, () => post(own, out('50.00'))));
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(10);
+    for (const answer of answers.filter(({ status }) => status !== 201)) {
+      expect(refusalOf(answer)).toEqual(exceeded('entries[1].account_code', 'max_amount', limit_id));
+    }
+    expect(await usageOf(own, limit_id)).toMatchObject({ amount: '500.00', count: 10, remaining_amount: '0.00', remaining_count: null });
+    expect((await own.get('accounts/code/CUSTOMER-WALLETS-NGN/balance?currency=NGN')).balance.balance).toBe('9500.00');
+  });
+
+  test('each route names its own field, and a count is a limit too', async () => {
+    const own = await fundedWallet();
+    const { limit_id } = await created({ max_amount: null, max_count: 1 }, own);
+    const first = await own.post('transactions', line('CUSTOMER-WALLETS-NGN', 'debit', '1.00', 'NGN'));
+    expect(first.status).toBe(201);
+    const single = await own.post('transactions', line('CUSTOMER-WALLETS-NGN', 'debit', '1.00', 'NGN'));
+    expect(refusalOf(single)).toEqual(exceeded('account_code', 'max_count', limit_id));
+    const exchange = await own.post('transactions/exchange', {
+      debit: { account_code: 'CUSTOMER-WALLETS-NGN', currency: 'NGN', amount: '1500.00' },
+      credit: { account_code: 'CUSTOMER-WALLETS-USD', currency: 'USD', amount: '1.00' },
+    });
+    expect(refusalOf(exchange)).toEqual(exceeded('debit.account_code', 'max_count', limit_id));
+    const reversed = await own.post(`transactions/${first.body.data.transaction.transaction_id}/reverse`);
+    expect([reversed.status, (await usageOf(own, limit_id)).count]).toEqual([201, 1]);
+  });
+
+  test('`sum` adds the accounts of a group, `each` does not', async () => {
+    const own = await newCustomer(cluster);
+    const accounts = [
+      { account_code: 'SETTLEMENT-NGN', name: 'Bank', type: 'asset' },
+      { account_code: 'WALLETS', name: 'Wallets', type: 'liability', is_group: true },
+      ...['ADA', 'BEN'].map((account_code) => ({ account_code, name: account_code, type: 'liability', parent_code: 'WALLETS' })),
+    ];
+    await own.post('accounts/batch', { accounts });
+    const each = await created({ account_code: 'WALLETS', applies: 'each', max_amount: '100.00' }, own);
+    const sum = await created({ account_code: 'WALLETS', applies: 'sum', max_amount: '150.00', window: { rolling_seconds: 60 } }, own);
+    expect((await post(own, out('100.00', {}, 'ADA'))).status).toBe(201);
+    expect(refusalOf(await post(own, out('0.01', {}, 'ADA')))).toEqual(exceeded('entries[1].account_code', 'max_amount', each.limit_id));
+    expect(refusalOf(await post(own, out('50.01', {}, 'BEN')))).toEqual(exceeded('entries[1].account_code', 'max_amount', sum.limit_id));
+    expect((await post(own, out('50.00', {}, 'BEN'))).status).toBe(201);
+    expect((await usageOf(own, sum.limit_id)).amount).toBe('150.00');
+    expect((await usageOf(own, each.limit_id, '?account_code=BEN')).amount).toBe('50.00');
+  });
+
+  test('an override needs its scope, stands in the origin and in the log, and is counted', async () => {
+    const own = await fundedWallet();
+    const { limit_id } = await created({}, own);
+    const body = out('700.00', { override_reason: 'Charge-back 4711' });
+    const weak = await cluster.apiKey(own.tenant, ['transactions:write']);
+    const forbidden = await cluster.rest('POST', own.at('transactions/double-entry'), { key: weak, body });
+    expect([forbidden.status, forbidden.body.code]).toEqual([403, 'forbidden']);
+    const answer = await post(own, body);
+    const override = { reason: 'Charge-back 4711', broken: [limit_id] };
+    expect([answer.status, answer.body.data.transaction.origin.override]).toEqual([201, override]);
+    expect(await usageOf(own, limit_id)).toMatchObject({ amount: '700.00', remaining_amount: '0.00' });
+    const { sequence } = answer.body.data.transaction;
+    const { events } = await own.get(`events?after_sequence=${sequence - 2}`);
+    const [made, posted] = events;
+    expect([made.type, made.data.kind, made.data.id, made.data.record.limit_id]).toEqual([
+      'definition.changed',
+      'limit',
+      limit_id,
+      limit_id,
+    ]);
+    expect([posted.type, posted.data.origin.override]).toEqual(['transaction.posted', override]);
+  });
+
+  test('a dry run uses nothing, and a paused limit refuses nothing', async () => {
+    const own = await fundedWallet();
+    const { limit_id } = await created({}, own);
+    const tried = () => own.post('transactions/double-entry?dry_run=true', out('400.00'));
+    expect([(await tried()).status, (await tried()).status]).toEqual([200, 200]);
+    expect((await usageOf(own, limit_id)).amount).toBe('0.00');
+    const beyond = await own.post('transactions/double-entry?dry_run=true', out('500.01'));
+    expect(refusalOf(beyond)).toEqual(exceeded('entries[1].account_code', 'max_amount', limit_id));
+    await call('PATCH', `limits/${limit_id}`, { status: 'paused' }, own);
+    expect((await post(own, out('600.00'))).status).toBe(201);
+    expect((await usageOf(own, limit_id)).amount).toBe('600.00');
+  });
+
+  test('no rolling window exceeds its maximum', async () => {
+    const own = await fundedWallet();
+    const { limit_id } = await created({ max_amount: '100.00', window: { rolling_seconds: 60 } }, own);
+    const amounts = Array.from({ length: 60 }, (_, index) => ((index * 7) % 11) + 1);
+    const answers = await Promise.all(amounts.map((amount) => post(own, out(`${amount}.00`))));
+    const used = amounts.filter((_, index) => answers[index]?.status === 201).reduce((sum, amount) => sum + amount, 0);
+    expect(used).toBeLessThanOrEqual(100);
+    expect(used).toBeGreaterThan(89);
+    const usage = await usageOf(own, limit_id);
+    expect([Number(usage.amount), Date.parse(usage.window_end) - Date.parse(usage.window_start)]).toEqual([used, 61_000]);
   });
 });

@@ -1,7 +1,10 @@
 // A ledger with the operator's commands, and what they report, for tests of the audit.
 import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import pg from 'pg';
-import { openOperator } from '../services/ledger/audit/operator.ts';
+import { TransactionPostedSchema, type TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import { chainHash, type LogRow } from '../services/ledger/log.ts';
+import { logChunks, openOperator } from '../services/ledger/audit/operator.ts';
 import { rebuild } from '../services/ledger/audit/rebuild.ts';
 import { verify } from '../services/ledger/audit/verify.ts';
 import type { FreshDatabase } from './cluster.ts';
@@ -19,6 +22,10 @@ export interface Audit {
   verified: (only?: string) => Promise<string[]>;
   checked: (only?: string) => Promise<string[]>;
   rebuilt: (only?: string) => Promise<string[]>;
+  /** Runs statements on one tenant's rows, `$1`. */
+  change: (tenant: string, ...statements: string[]) => Promise<void>;
+  /** Replaces a tenant's last event by another posting, with a valid chain. */
+  forge: (tenant: string, edit: (message: TransactionPosted) => void) => Promise<void>;
   end: () => Promise<void>;
 }
 
@@ -33,8 +40,24 @@ export async function openAudit(database?: FreshDatabase): Promise<Audit> {
     await work((line) => lines.push(line));
     return lines;
   };
+  const change = async (tenant: string, ...statements: string[]) => {
+    await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
+    for (const statement of statements) await owner.query(statement, [tenant]);
+  };
   return {
-    ...{ ledger, owner, operator },
+    ...{ ledger, owner, operator, change },
+    async forge(tenant, edit) {
+      const rows: LogRow[] = [];
+      for await (const chunk of logChunks(operator, tenant)) rows.push(...chunk);
+      const posted = rows.at(-1)!;
+      const message = fromBinary(TransactionPostedSchema, posted.payload);
+      edit(message);
+      const payload = toBinary(TransactionPostedSchema, message);
+      const hash = chainHash(rows.at(-2)!.hash, { ...posted, payload });
+      await change(tenant);
+      const text = 'update log set payload = $2, hash = $3 where tenant_id = $1 and sequence = $4';
+      await owner.query(text, [tenant, payload, hash, rows.length]);
+    },
     verified: (only) => linesOf((print) => verify(operator, { only }, print)),
     checked: (tenant) => linesOf((print) => rebuild(operator, { tenant, check: true }, print)),
     rebuilt: (tenant) => linesOf((print) => rebuild(operator, { tenant, check: false }, print)),

@@ -165,6 +165,9 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/opening-balances.md': [/"amount": ?"5000000\.00"/],
   'gateway/docs/how-to/many-accounts.md': [/"created": ?3[\s\S]*"created": ?1, ?"skipped": ?1[\s\S]*"children_count": ?3/],
   'gateway/docs/how-to/explain-a-number.md': [/"transaction_id": ?"txn_/, /"actor": ?"/],
+  'gateway/docs/how-to/limit-accounts.md': [
+    /"remaining_amount": ?"10\.00"[\s\S]*"broken": ?\["account_blocked", ?"limit_[\s\S]*"actor": ?"key_[\s\S]*"reason": ?"Charge-back 4711"/,
+  ],
   'gateway/docs/how-to/catch-up.md': [/"has_more": ?(true|false)/],
   'gateway/docs/reference/grpc.md': [/"transactionId": ?"txn_/, /ledger\.v1\.LedgerService/],
 };

@@ -24,7 +24,11 @@ const money = { account_code: 'SETTLEMENT-USD', currency: 'USD' };
 const used: [string, () => ReturnType<Customer['post']>, string | null][] = [
   ['a velocity limit', () => customer.post('limits', daily), null],
   ['a dry run', () => customer.post('transactions/double-entry?dry_run=true', deposit()), 'dry_run'],
-  ['a condition', () => customer.post('transactions/double-entry', deposit('1.00', { require: [{ ...money, balance: { gte: '0.00' } }] })), 'require'],
+  [
+    'a condition',
+    () => customer.post('transactions/double-entry', deposit('1.00', { require: [{ ...money, balance: { gte: '0.00' } }] })),
+    'require',
+  ],
   ['a time', () => customer.post('transactions/double-entry', deposit('1.00', { valid_until: '2999-01-01T00:00:00Z' })), 'valid_until'],
   [
     'a credit line',

@@ -109,6 +109,7 @@ export function accountErrors(...names: string[]): Exclude<Doc['errorFields'], u
   const ofConditions = [...fields, { field: 'require[0].account_code' }];
   return {
     ...Object.fromEntries(entryErrors.slice(0, -1).map((code) => [code, fields])),
+    limit_exceeded: [...fields, { ...fields[0], tag: 'max_amount', value: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' }],
     ...Object.fromEntries((['account_not_found', 'account_is_group', 'currency_not_allowed'] as const).map((code) => [code, ofConditions])),
   };
 }

@@ -1,10 +1,12 @@
 import { AccountCache, type AccountState, type TenantState } from './account-cache.ts';
 import { genesisHash } from './log.ts';
 
-/** The state of a tenant with this number of accounts. */
-function stateOf(tenant: string, accounts: number): TenantState {
+/** The state of a tenant with this number of accounts, and of counts of velocity limits. */
+function stateOf(tenant: string, accounts: number, counts = 0): TenantState {
   const head = { tenant, sequence: 1n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
-  return { head, accounts: new Map(Array.from({ length: accounts }, (_, index) => [`account-${index}`, {} as AccountState])) };
+  const steps = new Map(Array.from({ length: counts }, (_, index) => [`limit ${index}`, []]));
+  const rules = counts === 0 ? null : { limits: new Map<string, never>(), above: new Map<string, never>(), steps };
+  return { head, accounts: new Map(Array.from({ length: accounts }, (_, index) => [`account-${index}`, {} as AccountState])), rules };
 }
 
 test('a state that was put into the cache is there until it is taken', () => {
@@ -26,4 +28,13 @@ test.each([
   const cache = new AccountCache(maxAccounts);
   for (const put of puts.split(' ')) cache.put(put.charAt(0), stateOf(put.charAt(0), Number(put.charAt(1))));
   expect(['a', 'b', 'c', 'd'].filter((tenant) => cache.has(tenant)).join('')).toBe(left);
+});
+
+test('what velocity limits have counted takes space as accounts do', () => {
+  const cache = new AccountCache(9);
+  cache.put('a', stateOf('a', 2));
+  cache.put('b', stateOf('b', 2, 5));
+  expect([cache.has('a'), cache.has('b')]).toEqual([false, true]);
+  cache.put('c', stateOf('c', 2, 8));
+  expect([cache.has('b'), cache.has('c')]).toEqual([true, false]);
 });

@@ -50,7 +50,7 @@ export class AccountCache {
   /** Stores a state as the most recently used, unless it is larger than the whole cache. */
   put(tenant: string, state: TenantState): void {
     this.take(tenant);
-    if (state.accounts.size > this.maxAccounts) return;
+    if (sizeOf(state) > this.maxAccounts + 1) return;
     this.states.set(tenant, state);
     this.accounts += sizeOf(state);
     for (const oldest of this.states.keys()) {

@@ -43,13 +43,17 @@ export async function usedHoldKeys(client: Client, holds: ValidatedPosting[]): P
   return rows;
 }
 
+/** The key under which a transaction or hold of an id was made. */
+export interface KeyOfId {
+  tenant_id: string;
+  id: string;
+  idempotency_key: string;
+}
+
 /** The keys under which holds of these ids were made. */
-export async function keysOfHoldIds(
-  client: Client,
-  holds: ValidatedPosting[],
-): Promise<{ tenant_id: string; id: string; idempotency_key: string }[]> {
+export async function keysOfHoldIds(client: Client, holds: ValidatedPosting[]): Promise<KeyOfId[]> {
   if (holds.length === 0) return [];
-  const { rows } = await client.query<{ tenant_id: string; id: string; idempotency_key: string }>({
+  const { rows } = await client.query<KeyOfId>({
     name: 'keys_of_hold_ids',
     text: `select h.tenant_id, h.id, h.idempotency_key from unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id),
       lateral (select * from holds where tenant_id = wanted.tenant and id = wanted.id offset 0) h`,

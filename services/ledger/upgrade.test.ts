@@ -101,6 +101,27 @@ test('it is posted to as before: balances go on from where they were', async () 
   await clean();
 });
 
+test('an old transaction is reversed in parts, and one that was reversed stays reversed', async () => {
+  const { client } = audit.ledger;
+  const { transactions } = await client.listTransactions({ tenantId: shop, reference: 'INV-1' });
+  const [several, reversed] = transactions.map(({ transactionId }) => transactionId) as [string, string];
+  const reverse = async (transactionId: string, ...lines: string[]) => {
+    const value = { transactionId, entries: entries(...lines) };
+    const { results } = await client.submit({ tenantId: shop, commands: [{ command: { case: 'reversal', value } }] });
+    return results[0]!;
+  };
+  expect((await reverse(reversed)).refusal).toMatchObject({ reason: 'already_reversed' });
+  const part = await reverse(several, 'SALES debit 4.00 USD', 'CASH credit 4.00 USD');
+  expect(part.transaction).toMatchObject({ kind: 'reversal', reverses: several, amount: '4.00' });
+  const read = async () => (await client.getTransaction({ tenantId: shop, transactionId: several })).transaction;
+  expect((await read())!.unreversed!.amounts).toEqual(['6.00', '6.00', '5.50', '5.50']);
+  expect((await reverse(several, 'SALES debit 6.01 USD', 'CASH credit 6.01 USD')).refusal).toMatchObject({ reason: 'reversal_exceeded' });
+  const rest = await reverse(several);
+  expect(await read()).toMatchObject({ reversedBy: rest.transaction!.transactionId });
+  expect((await read())!.unreversed).toBeUndefined();
+  await clean();
+});
+
 test('every table has the owner and the row-level security of a new database', async () => {
   const fresh = await freshDatabase('ledger', { migrated: true });
   const shape = `select c.relname, pg_get_userbyid(c.relowner) as owner, c.relrowsecurity, c.relforcerowsecurity, c.relacl::text, coalesce((

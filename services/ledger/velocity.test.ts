@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import {
   addUse,
   exceededBy,
+  givenBack,
   isTimeZone,
   stepAt,
   stepsOf,
@@ -215,6 +216,24 @@ test('all lines that a limit counts are one use; other sides, currencies and acc
     ['limit_4', 'wallets', 16n, [0, 1, 2]],
   ]);
   expect(usesOf([line('bank', 'debit', 5n)], rules, 0)).toEqual([]);
+});
+
+test('a hold’s release gives back what it has counted, and the count only where nothing was captured', () => {
+  const [limit, other] = [limitOf({ rollingSeconds: 60 }), limitOf({ rollingSeconds: 60 }, { id: 'limit_2', accountCode: 'b' })];
+  const rules = rulesOf([limit, other]);
+  const counted = [
+    { limitId: 'limit_1', subject: 'wallet', stepMs: 1_000, positions: [0, 2] },
+    { limitId: 'limit_2', subject: 'b', stepMs: 2_000, positions: [1] },
+    { limitId: 'limit_3', subject: 'wallet', stepMs: 1_000, positions: [0] },
+  ];
+  const back = (released: bigint[], captured: bigint[]) =>
+    givenBack(counted, released, captured, rules).map((use) => [use.limit.id, use.subject, use.stepMs, use.amount, use.count]);
+  expect(back([10n, 0n, 5n], [0n, 15n, 0n])).toEqual([['limit_1', 'wallet', 1_000, -15n, -1]]);
+  expect(back([10n, 20n, 5n], [0n, 0n, 1n])).toEqual([
+    ['limit_1', 'wallet', 1_000, -15n, 0],
+    ['limit_2', 'b', 2_000, -20n, -1],
+  ]);
+  expect(back([0n, 0n, 0n], [10n, 20n, 5n])).toEqual([]);
 });
 
 test('both maxima are inclusive; the amount is judged first', () => {

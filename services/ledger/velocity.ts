@@ -102,6 +102,29 @@ export function usesOf(lines: readonly CountedLine[], { limits, above }: LimitRu
   return [...uses.values()].sort((a, b) => compare(a.limit.id, b.limit.id) || compare(a.subject, b.subject));
 }
 
+/** What a hold has counted, as its `hold.created` has it. */
+export type CountedUse = Pick<Use, 'positions' | 'stepMs' | 'subject'> & { limitId: string };
+
+/**
+ * What limits get back where a hold's entries are released, by their positions. The count is given back only where nothing was `captured` in
+ * all. A limit that was deleted gets nothing.
+ */
+export function givenBack(
+  counted: readonly CountedUse[],
+  released: readonly bigint[],
+  captured: readonly bigint[],
+  { limits }: LimitRules,
+): Use[] {
+  const sum = (amounts: readonly bigint[], positions: number[]) => positions.reduce((all, each) => all + (amounts[each] ?? 0n), 0n);
+  const byId = new Map([...limits.values()].flat().map((limit) => [limit.id, limit]));
+  return counted.flatMap(({ limitId, subject, stepMs, positions }) => {
+    const limit = byId.get(limitId);
+    const amount = -sum(released, positions);
+    if (!limit || amount === 0n) return [];
+    return [{ limit, subject, stepMs, amount, count: sum(captured, positions) === 0n ? -1 : 0, positions }];
+  });
+}
+
 function compare(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
 }
