@@ -84,7 +84,10 @@ describe('a cursor', () => {
     );
     expect(withCursor.map(({ id }) => id).sort()).toEqual(Object.keys(lists).sort());
     for (const each of [customer, other]) {
-      for (const reference of ['a', 'a', 'b', 'b']) await each.post('transactions/double-entry', deposit('1.00', { reference }));
+      for (const reference of ['a', 'a', 'b', 'b']) {
+        await each.post('transactions/double-entry', deposit('1.00', { reference }));
+        await each.post('holds', deposit('1.00', { reference }));
+      }
       await cluster.tenant({ person: each.tenant.owner });
       await cluster.apiKey(each.tenant);
       for (const max_count of [1, 2]) {

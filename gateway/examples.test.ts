@@ -20,7 +20,7 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   };
   const examples = shown('path');
   const path = operation.path.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => known[name] ?? examples[name] ?? '');
-  const [type = '', { example, examples: shownBodies = { example: { value: example } } }] = Object.entries<any>(
+  const [type, { example, examples: shownBodies = { example: { value: example } } }] = Object.entries<any>(
     requestBody?.content ?? { '': {} },
   )[0]!;
   const bodies = Object.entries<{ value?: unknown }>(shownBodies);
