@@ -115,7 +115,7 @@ export class Batch {
       queries.readReplays(client, this.known.decided.keys),
       readLimits(client, this.states),
     ]);
-    await readCounts(client, this.states, found);
+    await readCounts(client, this.states, found, this.known.countedOf(commandsOf(this.items)));
   }
 
   /** Codes of the accounts that were found, by tenant (UUID). */

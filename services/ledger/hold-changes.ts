@@ -8,7 +8,18 @@ import { nothing, type Books } from './accounting.ts';
 import type { Changes } from './changes.ts';
 import { nextPosition } from './chart.ts';
 import { encodedPosted } from './encoding.ts';
-import { afterCapture, afterEnd, expiryOf, minorOf, newHold, remainingOf, takeCapture, type CurrentHold, type HoldEnd } from './holds.ts';
+import {
+  afterCapture,
+  afterEnd,
+  expiryOf,
+  minorOf,
+  newHold,
+  remainingOf,
+  takeCapture,
+  usesBack,
+  type CurrentHold,
+  type HoldEnd,
+} from './holds.ts';
 import { balanceMessage, postedEventOf, transactionOf, usesMessage, type ValidatedPosting } from './mapping.ts';
 import { post } from './posting-rules.ts';
 
@@ -28,7 +39,8 @@ export function makeHold(changes: Changes, state: TenantState, command: Validate
   const lines = hold.entries.map((line) => ({ ...lineOf(line), from: minorOf(line.amount) }));
   const made = { id, idempotencyKey, fingerprint, reference, expiresAtMs: expiresMs, createdMs };
   changes.set(changes.holds, `${tenant} ${id}`, { tenant, sequence, made, status: 'pending', lines });
-  return { record: hold, parts: 0 };
+  const counted = (result.uses ?? []).map(({ limit, subject, stepMs, positions }) => ({ limitId: limit.id, subject, stepMs, positions }));
+  return { record: hold, parts: 0, counted };
 }
 
 /** Captures a hold that is pending. */
@@ -40,7 +52,8 @@ export function captureHold(
   nowMs: number,
 ): { transaction: Transaction; hold: CurrentHold } {
   const { entries, release, lines } = takeCapture(command, hold.record);
-  const result = post({ ...command, entries, release }, booksOf(state, nowMs));
+  const uses = usesBack(hold, lines, state.rules);
+  const result = { ...post({ ...command, entries, release }, booksOf(state, nowMs)), uses };
   const record = afterCapture(hold.record, lines, nextPosition(state.head, nowMs).createdMs);
   const event = postedEventOf(command, result);
   event.hold = record;
@@ -63,13 +76,13 @@ export function endHold(
 ): CurrentHold {
   const kind = end === 'voided' ? 'void' : 'expire';
   const release = remainingOf(hold.record).filter(({ amount }) => amount > 0n);
-  const result = post({ kind, entries: [], release }, booksOf(state, nowMs));
   const record = afterEnd(hold.record, end, nextPosition(state.head, nowMs).createdMs);
+  const uses = usesBack(hold, record.entries, state.rules);
+  const result = { ...post({ kind, entries: [], release }, booksOf(state, nowMs)), uses };
   const { description } = command;
-  const payload = toBinary(
-    HoldEndedSchema,
-    create(HoldEndedSchema, { hold: record, balances: result.changes.map(balanceMessage), description }),
-  );
+  const event = create(HoldEndedSchema, { hold: record, balances: result.changes.map(balanceMessage), description });
+  if (uses) event.uses = usesMessage(uses);
+  const payload = toBinary(HoldEndedSchema, event);
   const row = changes.append(state, { ...contextOf(command), type: `hold.${end}`, payload }, result, nowMs);
   return changed(changes, command, hold, record, row.sequence);
 }
@@ -109,7 +122,7 @@ function changed(
   });
   const status = record.status as HoldEnd | 'pending';
   changes.set(changes.holds, key, { tenant, sequence: record.sequence, made: earlier?.made ?? null, status, lines });
-  return { record, parts: number };
+  return { record, parts: number, counted: before.counted };
 }
 
 function lineOf({ accountId, currency, side, amount, captured, remaining }: HoldRecord['entries'][number]) {

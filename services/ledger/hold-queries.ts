@@ -15,7 +15,8 @@ export async function targetHolds(client: Client, commands: ValidatedPosting[]):
   if (commands.length === 0) return [];
   const { rows } = await client.query<HoldRow>({
     name: 'target_holds',
-    text: `select ${currentColumns}
+    text: `select ${currentColumns}, case when p.number is not null then (
+          select payload from log where tenant_id = h.tenant_id and sequence = h.sequence) end as created
       from (select distinct tenant, id from unnest($1::uuid[], $2::uuid[]) as each (tenant, id)) as wanted,
         lateral (select * from holds where tenant_id = wanted.tenant and id = wanted.id offset 0) h ${joinNewest}`,
     values: [uuidArray(commands.map(({ tenant }) => tenant)), uuidArray(commands.map(({ target }) => target?.uuid ?? null))],

@@ -83,6 +83,19 @@ export class Known {
     return newest?.holds.get(id) ?? this.foundHolds.get(id);
   }
 
+  /** Limits and subjects that have counted the holds that commands are about, by tenant (UUID). */
+  countedOf(commands: ValidatedPosting[]): Map<string, [limitId: string, subject: string][]> {
+    const counted = new Map<string, [string, string][]>();
+    for (const command of commands.filter(isAboutHold)) {
+      for (const { limitId, subject } of this.findHold(targetOf(command))?.counted ?? []) {
+        const ofTenant = counted.get(command.tenant) ?? [];
+        ofTenant.push([limitId, subject]);
+        counted.set(command.tenant, ofTenant);
+      }
+    }
+    return counted;
+  }
+
   /** Codes of the accounts that the rules ask for to decide a command. */
   codesOf(command: ValidatedPosting): string[] {
     const { kind, entries, target, require } = command;
