@@ -2,8 +2,10 @@
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import type { TenantState } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
+import { BatchHolds, isHoldCommand } from './batch-holds.ts';
 import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
+import { mustBePending } from './holds.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
 import { Known, idOf, keyOf, targetOf, type Decided } from './known.ts';
@@ -47,6 +49,7 @@ export class Batch {
   /** By tenant and code: accounts whose balances differ from their entries, and in what. Nothing is posted to them. */
   private readonly inconsistentAccounts = new Map<string, string>();
   private readonly changes = new Changes();
+  private readonly holds: BatchHolds;
   /** Tenants (UUIDs) of refused items that an earlier call may have been sent with. */
   private readonly refusedAfterSend = new Set<string>();
 
@@ -55,6 +58,7 @@ export class Batch {
     this.tenants = [...new Set(items.map(({ tenant }) => tenant))].sort();
     this.cursors = cursors;
     this.known = new Known(pending);
+    this.holds = new BatchHolds(this.changes, this.known);
   }
 
   /** Adds a tenant's state; items of tenants without are not decided. */
@@ -111,7 +115,7 @@ export class Batch {
       queries.readReplays(client, this.known.decided.keys),
       readLimits(client, this.states),
     ]);
-    await readCounts(client, this.states, found);
+    await readCounts(client, this.states, found, this.known.countedOf(commandsOf(this.items)));
   }
 
   /** Codes of the accounts that were found, by tenant (UUID). */
@@ -175,18 +179,18 @@ export class Batch {
   private doneBy(command: ValidatedPosting, item: Item, state: TenantState): Done {
     const key = keyOf(command);
     const used = this.known.used(key);
-    // An unknown original takes precedence over a used key; a transaction that was reversed exists.
+    if (isHoldCommand(command)) return this.holdDone(command, used, item, state);
+    // An unknown original or hold takes precedence over a used key; a transaction that was reversed exists.
     const original = command.kind === 'reversal' ? this.known.originalOf(command) : null;
-    if (used) return replayOf(item, command, used);
-    // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
-    if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
-    // The clock may be an estimate behind that of another replica, whose events this one follows.
-    if (command.validUntilMs !== null && Math.max(this.nowMs, state.head.lastMs) >= command.validUntilMs)
-      throw tooLate(command.validUntilMs);
-    if (this.known.keysOfIds.size > 0 && this.known.keysOfIds.has(idOf(command))) throw idReused(command);
+    const hold = command.kind === 'capture' ? this.known.holdOf(command) : null;
+    if (used) return { ...replayOf(item, command, used), ...(hold && { hold: hold.record }) };
+    this.checkAllowed(command, item, state);
     const reversal = original && takeReversal(command, original);
+    if (hold) mustBePending(hold.record, timeOf(state, this.nowMs));
     this.checkConsistency(command);
-    const transaction = this.changes.post(state, command, reversal, this.nowMs);
+    const transaction = hold
+      ? this.holds.captured(state, command, hold, this.nowMs)
+      : this.changes.post(state, command, reversal, this.nowMs);
     if (reversal) this.changes.set(this.known.decided.reversed, targetOf(command), reversal.rest);
     if (isUndoable(item)) {
       this.changes.set(this.known.keysOfIds, idOf(command), command.idempotencyKey);
@@ -194,7 +198,26 @@ export class Batch {
     }
     const { transaction: id, fingerprint } = command;
     this.changes.set(this.known.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
-    return resultOf(transaction, false);
+    return { ...resultOf(transaction, false), ...(hold && { hold: this.known.holdOf(command).record }) };
+  }
+
+  /** Does a command that posts nothing. */
+  private holdDone(command: ValidatedPosting, used: queries.UsedKey | undefined, item: Item, state: TenantState): Done {
+    const nowMs = timeOf(state, this.nowMs);
+    const earlier = this.holds.earlier(command, used, item, nowMs);
+    if (earlier) return earlier;
+    this.checkAllowed(command, item, state);
+    if (command.kind === 'void') mustBePending(this.known.holdOf(command).record, nowMs);
+    this.checkConsistency(command);
+    return command.kind === 'hold' ? this.holds.made(state, command, this.nowMs) : this.holds.ended(state, command, this.nowMs);
+  }
+
+  /** Refuses a command that comes too late, or whose id was used. */
+  private checkAllowed(command: ValidatedPosting, item: Item, state: TenantState): void {
+    // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
+    if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
+    if (command.validUntilMs !== null && timeOf(state, this.nowMs) >= command.validUntilMs) throw tooLate(command.validUntilMs);
+    if (this.known.keysOfIds.size > 0 && this.known.keysOfIds.has(idOf(command))) throw idReused(command);
   }
 
   // Refused before it is written, because a batch that the database rejects is bisected and delays the whole tenant.
@@ -272,9 +295,9 @@ export class Batch {
   async recheckRefused(client: Client): Promise<void> {
     const refused = this.settled.filter(({ outcome }) => 'refusal' in outcome);
     const startOf = (tenant: string) => this.openedTenants.get(tenant)?.from.sequence ?? 0n;
-    const rows = await queries.usedKeys(client, commandsOf(refused.map(({ item }) => item)));
-    const before = rows.filter((row) => row.sequence <= startOf(row.tenant_id));
-    const used = new Map<string, queries.UsedKey>(before.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
+    const keys = await queries.usedKeys(client, commandsOf(refused.map(({ item }) => item)));
+    // The first 36 characters are the tenant.
+    const used = new Map([...keys].filter(([key, { sequence }]) => sequence <= startOf(key.slice(0, 36))));
     await queries.readReplays(client, used);
     // Only after the reads, because a batch that starts meanwhile relies on `keys`.
     for (const [key, row] of used) this.known.decided.keys.set(key, row);
@@ -287,4 +310,9 @@ export class Batch {
 
 function hasMoved({ state, from }: OpenedTenant): boolean {
   return state.head.sequence !== from.sequence;
+}
+
+// The clock may be an estimate behind that of another replica, whose events the batch follows.
+function timeOf({ head }: TenantState, nowMs: number): number {
+  return Math.max(nowMs, head.lastMs);
 }

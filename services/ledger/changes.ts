@@ -2,12 +2,12 @@
 import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
-import { nothing, type Balance, type Books, type Side } from './accounting.ts';
+import { nothing, type Balance, type Books, type Posted, type Side } from './accounting.ts';
 import { post } from './posting-rules.ts';
 import { accountRules } from './account-rules.ts';
 import type { CachedAccount, AccountState, TenantState } from './account-cache.ts';
 import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from './chart.ts';
-import { append, type Head, type LogRow } from './log.ts';
+import { append, type Head, type LogRow, type NewEvent } from './log.ts';
 import { encodedPosted } from './encoding.ts';
 import type { Reversal } from './reversals.ts';
 import { isFxPosition, suspenseCode } from './templates.ts';
@@ -88,7 +88,8 @@ export class Changes {
    * Applies the rules to a posting at `nowMs` of the database's clock (milliseconds since the Unix epoch), or later if the log is ahead.
    * `reversal` is what it takes of the transaction that it reverses. Throws a {@link Refusal}: nothing has changed then.
    */
-  post({ head, accounts, rules }: TenantState, posting: ValidatedPosting, reversal: Reversal | null, nowMs: number): Transaction {
+  post(state: TenantState, posting: ValidatedPosting, reversal: Reversal | null, nowMs: number): Transaction {
+    const { head, accounts, rules } = state;
     // A tenant without the system account of a currency gets it with its first use, as an event of its own.
     const created: { record: AccountRecord; state: AccountState; row: LogRow }[] = [];
     const end = posting.kind === 'double' ? head : { ...head };
@@ -96,9 +97,9 @@ export class Changes {
       const existing = accounts.get(code) ?? created.find(({ record }) => record.accountCode === code)?.state;
       if (existing) return existing.account;
       const record = newSystemAccount(code, nextPosition(end, nowMs));
-      const state = { account: accountOf(record), balances: new Map<string, Balance>() };
-      created.push({ record, state, row: append(end, createdEvent(record, null, posting), nowMs) });
-      return state.account;
+      const opened = { account: accountOf(record), balances: new Map<string, Balance>() };
+      created.push({ record, state: opened, row: append(end, createdEvent(record, null, posting), nowMs) });
+      return opened.account;
     };
     const books: Books = {
       account: (code) => (posting.kind === 'exchange' && isFxPosition(code) ? systemAccount(code) : accounts.get(code)?.account),
@@ -107,31 +108,43 @@ export class Changes {
       velocity: rules ? { rules, atMs: nextPosition(head, nowMs).createdMs } : null,
     };
     const result = post(reversal ? { ...posting, entries: reversal.entries } : posting, books);
-    for (const { record, state, row } of created) {
+    for (const { record, state: opened, row } of created) {
       this.log.push(row);
       this.newAccounts.push({ tenant: posting.tenant, account: record });
-      this.set(accounts, record.accountCode, state);
+      this.set(accounts, record.accountCode, opened);
     }
     if (created.length > 0) Object.assign(head, end);
     const event = postedEventOf(posting, result);
     if (reversal?.unreversed) event.unreversed = { $typeName: 'ledger.v1.Unreversed', amounts: reversal.unreversed };
     const { actor, requestId, traceparent } = posting;
-    const row = append(head, { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedPosted(event) }, nowMs);
-    for (const { account, currency, before, after } of result.changes) {
+    const row = this.append(
+      state,
+      { type: 'transaction.posted', actor, requestId, traceparent, payload: encodedPosted(event) },
+      result,
+      nowMs,
+    );
+    const of = posting.target?.uuid ?? null;
+    this.posted.push({ posting, row: this.log.length - 1, result, reverses: reversal?.unreversed === null ? of : null });
+    const number = reversal?.part ?? null;
+    if (of !== null && number !== null) this.parts.push({ tenant: posting.tenant, of, number, sequence: row.sequence });
+    return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
+  }
+
+  /** Appends an event to a tenant's log, with the balances and counts that it changes. */
+  append({ head, accounts, rules }: TenantState, event: NewEvent, { changes, uses }: Posted, nowMs: number): LogRow {
+    const row = append(head, event, nowMs);
+    const { tenant, createdMs: atMs } = row;
+    for (const { account, currency, before, after } of changes) {
       const state = accounts.get(account.code) as AccountState;
       this.set(state.balances, currency, after);
       const earlier = this.latest.get(before);
       if (earlier) this.set(this.latest, before, undefined);
       const from = earlier?.from ?? before.version;
-      this.set(this.latest, after, { tenant: posting.tenant, account: state.account, currency, from, after, atMs: row.createdMs });
+      this.set(this.latest, after, { tenant, account: state.account, currency, from, after, atMs });
     }
-    if (rules && result.uses) this.count(posting.tenant, rules, result.uses, row.createdMs);
-    const of = posting.target?.uuid ?? null;
-    this.posted.push({ posting, row: this.log.length, result, reverses: reversal?.unreversed === null ? of : null });
-    const number = reversal?.part ?? null;
-    if (of !== null && number !== null) this.parts.push({ tenant: posting.tenant, of, number, sequence: row.sequence });
+    if (rules && uses) this.count(tenant, rules, uses, atMs);
     this.log.push(row);
-    return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
+    return row;
   }
 
   private count(tenant: string, { steps }: LimitRules, uses: Use[], atMs: number): void {

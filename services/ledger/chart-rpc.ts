@@ -8,13 +8,25 @@ import { getAccount, listAccounts, unknownAccount } from './account-reads.ts';
 import { createAccount, createAccounts, setUpChart, updateAccount, type NewAccount } from './accounts.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
 import { listEvents } from './events.ts';
+import { getHold, listHolds } from './hold-reads.ts';
 import { nested, readHierarchy, type Wanted } from './hierarchy.ts';
 import { checkedLimit, pageOf } from './page.ts';
 import { maxLevels } from './parents.ts';
 import { getTransaction, listTransactions } from './reads.ts';
 import type { TimeRange } from './time-range.ts';
 import { accountTypes, businessTypes } from './templates.ts';
-import { checkedCode, checkedCurrency, checkedId, checkedMetadata, checkedText, invalid, oneOf, optional, tenantOf } from './fields.ts';
+import {
+  checkedCode,
+  checkedCurrency,
+  checkedId,
+  checkedMetadata,
+  checkedText,
+  checkedTime,
+  invalid,
+  oneOf,
+  optional,
+  tenantOf,
+} from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
 import type { TenantCalls } from './tenant-calls.ts';
 
@@ -111,6 +123,24 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
       };
       const tenant = tenantOf(request);
       return listTransactions(pool.of(tenant, signal), tenant, filter, pageOf(request));
+    },
+    async getHold(request, { signal }) {
+      const id = checkedId('hold_id', 'hold', request.holdId);
+      const tenant = tenantOf(request);
+      return { hold: await getHold(pool.of(tenant, signal), tenant, id) };
+    },
+    async listHolds(request, { signal }) {
+      const filter = {
+        status: optional(request.status, (status) => oneOf('status', status, ['pending', 'captured', 'voided', 'expired'])),
+        accountCode: optional(request.accountCode, (code) => checkedCode('account_code', code)),
+        currency: optional(request.currency, (currency) => checkedCurrency('currency', currency)),
+        reference: optional(request.reference, (text) => checkedText('reference', text, { max: 255 })),
+        idempotencyKey: optional(request.idempotencyKey, (text) => checkedText('idempotency_key', text, { min: 1, max: 255 })),
+        expiresBeforeMs: optional(request.expiresBeforeMs, (ms) => BigInt(checkedTime('expires_before', ms))),
+        ...timeRangeOf(request),
+      };
+      const tenant = tenantOf(request);
+      return listHolds(pool.of(tenant, signal), tenant, filter, pageOf(request));
     },
     async getBalance(request, { signal }) {
       const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);

@@ -3,6 +3,7 @@ import type { Command, Posting, Reversal } from '../../proto/gen/ledger/v1/ledge
 import { newId } from '../platform/ids.ts';
 import { checkedId, checkedMetadata, invalid } from './fields.ts';
 import { fingerprint } from './fingerprint.ts';
+import { validateCapture, validateHold, validateVoid } from './hold-commands.ts';
 import { checkedAmount } from './payment-fields.ts';
 import {
   addConditions,
@@ -30,8 +31,14 @@ export function validateCommand({ command }: Command, call: Call): ValidatedPost
       return validatePosting(withCall(command.value, call));
     case 'reversal':
       return validateReversal({ ...command.value, ...call });
+    case 'hold':
+      return validateHold(command.value, call);
+    case 'capture':
+      return validateCapture(command.value, call);
+    case 'void':
+      return validateVoid(command.value, call);
     default:
-      throw invalid('command', 'oneof', command.case ?? '', 'command must be one of posting, reversal');
+      throw invalid('command', 'required', '', 'command must be one of posting, hold, capture, void, reversal');
   }
 }
 

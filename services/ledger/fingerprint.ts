@@ -1,4 +1,5 @@
 // Whether a posting is the same request as one before, and in which fields it differs.
+import type { HoldRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { sha256 } from '../platform/digest.ts';
 import { toDecimal } from '../platform/money.ts';
@@ -50,46 +51,79 @@ export function fingerprint(posting: RequestContent, metadata: string): Buffer {
 }
 
 /** The refusal of a posting whose key was used for another request. */
-export function keyReused(posting: RequestContent & { idempotencyKey: string }, transaction: Transaction): Refusal {
-  const fields = differingFields(posting, transaction);
-  const details = { transaction_id: transaction.transactionId, fields: fields.join() };
+export function keyReused(posting: Keyed, transaction: Transaction): Refusal {
+  const fields = [
+    ...(posting.kind === transaction.kind ? differingEntries(posting, transaction) : ['kind']),
+    ...differing(posting, transaction),
+  ];
+  // The record does not keep these.
+  const own: Record<string, string[]> = {
+    exchange: ['rate', 'rounding', 'spread'],
+    reversal: ['amount', 'entries'],
+    capture: ['amount', 'entries', 'final'],
+  };
+  return reused(posting, { transaction_id: transaction.transactionId }, fields, own[posting.kind] ?? []);
+}
+
+/** The refusal of a hold whose key was used for another. */
+export function holdKeyReused(command: Keyed, hold: HoldRecord): Refusal {
+  const { expiresAtMs } = command.options ?? {};
+  const isSameTime = expiresAtMs === undefined || BigInt(expiresAtMs) === hold.expiresMs;
+  const fields = [...differingLines(command, hold.entries), ...differing(command, hold), ...(isSameTime ? [] : ['expires_at'])];
+  return reused(command, { hold_id: hold.holdId }, fields, ['expires_at', 'expires_in']);
+}
+
+/** The refusal of a command whose transaction or hold id was used under another key. */
+export function idReused({ kind, transactionId }: RequestContent & { transactionId: string }): Refusal {
+  const what = kind === 'hold' ? 'hold' : 'transaction';
+  const details = { [`${what}_id`]: transactionId, fields: 'idempotency_key' };
+  const field = kind === 'reversal' ? 'reversal_id' : `${what}_id`;
+  const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };
+  return new Refusal('idempotency_key_reused', `this ${what} id was used under another key`, blame);
+}
+
+type Keyed = RequestContent & { idempotencyKey: string };
+
+/** `unrecorded`: fields that may differ where no recorded one does. */
+function reused({ idempotencyKey }: Keyed, first: Record<string, string>, differing: string[], unrecorded: string[]): Refusal {
+  const fields =
+    differing.length > 0 ? [...new Set(differing)].slice(0, maxFields) : [...unrecorded, 'require', 'valid_until', 'override_reason'];
+  const details = { ...first, fields: fields.join() };
   const message = `this idempotency key was used for another request, which differs in ${fields.join(', ')}`;
-  const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: posting.idempotencyKey, details };
+  const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: idempotencyKey, details };
   return new Refusal('idempotency_key_reused', message, blame);
 }
 
-/** The refusal of a posting whose transaction id was posted under another key. */
-export function idReused({ kind, transactionId }: RequestContent & { transactionId: string }): Refusal {
-  const details = { transaction_id: transactionId, fields: 'idempotency_key' };
-  const field = kind === 'reversal' ? 'reversal_id' : 'transaction_id';
-  const blame = { field, tag: 'idempotency_key_reused', value: transactionId, details };
-  return new Refusal('idempotency_key_reused', 'this transaction id was used under another key', blame);
-}
-
-/** The fields in which a posting differs from a transaction, as REST names them: at most 20. */
-function differingFields(posting: RequestContent, transaction: Transaction): string[] {
-  const { kind, description, reference, metadata } = transaction;
+/** The texts in which a command differs from what it has made first, as REST names them. */
+function differing(command: RequestContent, { description, reference, metadata }: Pick<Transaction, TextName>): string[] {
   const canonical = (text: string) => checkedMetadata(text).canonical;
-  const fields = [
-    ...(posting.kind === kind ? differingEntries(posting, transaction) : ['kind']),
-    ...(posting.description === description ? [] : ['description']),
-    ...(posting.reference === (reference ?? null) ? [] : ['reference']),
-    ...(canonical(posting.metadata) === canonical(metadata) ? [] : ['metadata']),
+  return [
+    ...(command.description === description ? [] : ['description']),
+    ...(command.reference === (reference ?? null) ? [] : ['reference']),
+    ...(canonical(command.metadata) === canonical(metadata) ? [] : ['metadata']),
   ];
-  if (fields.length > 0) return [...new Set(fields)].slice(0, maxFields);
-  // The record does not keep these.
-  const own = { exchange: ['rate', 'rounding', 'spread'], reversal: ['amount', 'entries'] }[posting.kind as string] ?? [];
-  return [...own, 'require', 'valid_until', 'override_reason'];
 }
 
-function differingEntries({ kind, target, options, entries }: RequestContent, transaction: Transaction): string[] {
-  if (target && target.id !== transaction.reverses) return ['transaction_id'];
+type TextName = 'description' | 'reference' | 'metadata';
+
+function differingEntries(posting: RequestContent, transaction: Transaction): string[] {
+  const { kind, target, options, entries } = posting;
+  if (target && kind === 'capture' && target.id !== transaction.origin?.holdId) return ['hold_id'];
+  if (target && kind === 'reversal' && target.id !== transaction.reverses) return ['transaction_id'];
   if (options?.amount !== undefined && toDecimal(options.amount) !== transaction.amount) return ['amount'];
   if (target && entries.length === 0) return [];
-  const posted = transaction.entries.filter((entry) => !entry.counter);
-  if (entries.length !== posted.length) return kind === 'exchange' ? ['fees', 'spread'] : ['entries'];
+  return differingLines(
+    posting,
+    transaction.entries.filter((entry) => !entry.counter),
+  );
+}
+
+type RecordedLine = Pick<Transaction['entries'][number], 'accountCode' | 'amount' | 'side' | 'currency'>;
+
+function differingLines({ kind, entries }: RequestContent, recorded: readonly RecordedLine[]): string[] {
+  if (entries.length !== recorded.length) return kind === 'exchange' ? ['fees', 'spread'] : ['entries'];
   return entries.flatMap((entry, index) => {
-    const { accountCode, amount, side, currency } = posted[index] as (typeof posted)[number];
+    const { accountCode, amount, side, currency } = recorded[index] as RecordedLine;
     const path = entry.field?.replace(/account_code$/, '') ?? (kind === 'single' ? '' : `entries[${index}].`);
     return [
       ...(entry.code === accountCode ? [] : [`${path}account_code`]),

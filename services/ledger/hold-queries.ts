@@ -15,7 +15,8 @@ export async function targetHolds(client: Client, commands: ValidatedPosting[]):
   if (commands.length === 0) return [];
   const { rows } = await client.query<HoldRow>({
     name: 'target_holds',
-    text: `select ${currentColumns}
+    text: `select ${currentColumns}, case when p.number is not null then (
+          select payload from log where tenant_id = h.tenant_id and sequence = h.sequence) end as created
       from (select distinct tenant, id from unnest($1::uuid[], $2::uuid[]) as each (tenant, id)) as wanted,
         lateral (select * from holds where tenant_id = wanted.tenant and id = wanted.id offset 0) h ${joinNewest}`,
     values: [uuidArray(commands.map(({ tenant }) => tenant)), uuidArray(commands.map(({ target }) => target?.uuid ?? null))],
@@ -43,13 +44,17 @@ export async function usedHoldKeys(client: Client, holds: ValidatedPosting[]): P
   return rows;
 }
 
+/** The key under which a transaction or hold of an id was made. */
+export interface KeyOfId {
+  tenant_id: string;
+  id: string;
+  idempotency_key: string;
+}
+
 /** The keys under which holds of these ids were made. */
-export async function keysOfHoldIds(
-  client: Client,
-  holds: ValidatedPosting[],
-): Promise<{ tenant_id: string; id: string; idempotency_key: string }[]> {
+export async function keysOfHoldIds(client: Client, holds: ValidatedPosting[]): Promise<KeyOfId[]> {
   if (holds.length === 0) return [];
-  const { rows } = await client.query<{ tenant_id: string; id: string; idempotency_key: string }>({
+  const { rows } = await client.query<KeyOfId>({
     name: 'keys_of_hold_ids',
     text: `select h.tenant_id, h.id, h.idempotency_key from unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id),
       lateral (select * from holds where tenant_id = wanted.tenant and id = wanted.id offset 0) h`,

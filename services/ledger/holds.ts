@@ -1,11 +1,19 @@
 // What is left of a hold, what a capture takes of it, and its record after each change. Pure; amounts are minor units.
 import { fromBinary } from '@bufbuild/protobuf';
-import { HoldCreatedSchema, HoldEndedSchema, type HoldEntry, type HoldRecord, type Origin } from '../../proto/gen/ledger/v1/events_pb.js';
+import {
+  HoldCreatedSchema,
+  HoldEndedSchema,
+  type HoldEntry,
+  type HoldRecord,
+  type Origin,
+  type VelocityUses,
+} from '../../proto/gen/ledger/v1/events_pb.js';
 import { toDecimal } from '../platform/money.ts';
 import { Refusal, type Books, type Entry, type Side } from './accounting.ts';
 import type { EventType } from './log.ts';
 import { decodePosted, type ValidatedPosting } from './mapping.ts';
 import { takePart } from './matching.ts';
+import { givenBack, type CountedUse, type LimitRules, type Use } from './velocity.ts';
 
 /** How a hold ends. */
 export type HoldEnd = 'captured' | 'voided' | 'expired';
@@ -15,6 +23,8 @@ export interface CurrentHold {
   record: HoldRecord;
   /** How many events have changed it. */
   parts: number;
+  /** Where velocity limits have counted it. */
+  counted: CountedUse[];
 }
 
 /** The newest event of a hold, as the database has it. */
@@ -25,18 +35,42 @@ export interface HoldRow {
   type: EventType;
   payload: Buffer;
   parts: number;
+  /** Its `hold.created`, where that is not the newest and the hold is to be changed. */
+  created?: Buffer | null;
 }
 
 /** A hold from its newest event, which carries it whole. */
-export function currentHold({ id, type, payload, parts }: HoldRow): CurrentHold {
+export function currentHold({ id, type, payload, parts, created }: HoldRow): CurrentHold {
+  const first = type === 'hold.created' ? payload : created;
+  const made = first ? fromBinary(HoldCreatedSchema, first) : undefined;
   const record =
     type === 'hold.created'
-      ? fromBinary(HoldCreatedSchema, payload).hold
+      ? made?.hold
       : type === 'transaction.posted'
         ? decodePosted(payload).hold
         : fromBinary(HoldEndedSchema, payload).hold;
   if (!record) throw new Error(`the newest event of hold ${id} is without the hold`);
-  return { record, parts };
+  return { record, parts, counted: countedOf(made?.uses) };
+}
+
+function countedOf(uses: VelocityUses | undefined): CountedUse[] {
+  return (uses?.uses ?? []).map(({ limitId, subject, stepMs, positions }) => ({ limitId, subject, stepMs: Number(stepMs), positions }));
+}
+
+/** What velocity limits get back of a hold when its lines have changed; null: nothing. */
+export function usesBack({ record, counted }: CurrentHold, after: HoldEntry[], rules: LimitRules | null | undefined): Use[] | null {
+  if (!rules || counted.length === 0) return null;
+  const released = after.map(({ captured, remaining }, index) => {
+    const before = record.entries[index] as HoldEntry;
+    return minorOf(before.captured) + minorOf(before.remaining) - minorOf(captured) - minorOf(remaining);
+  });
+  const back = givenBack(
+    counted,
+    released,
+    after.map(({ captured }) => minorOf(captured)),
+    rules,
+  );
+  return back.length === 0 ? null : back;
 }
 
 /** What remains of each line. */

@@ -4,6 +4,7 @@ import { isServerError, isStaleConnection, isTransient } from '../platform/postg
 import type { AccountCache } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
 import { Batch } from './batch.ts';
+import { unknownHold } from './hold-reads.ts';
 import { headOf, lockHeadsTable, selectHead, type HeadRow } from './log.ts';
 import type { ActiveCursors } from './outbox/active-cursors.ts';
 import type { ValidatedPosting } from './mapping.ts';
@@ -107,7 +108,7 @@ async function settleUnknownTenants(client: Client, batch: Batch, locked: Set<st
 
 // The refusal of a posting to a tenant without a log: none of its accounts or transactions exist.
 function unknownTenant({ kind, target, entries }: ValidatedPosting): Refusal {
-  if (target) return new Refusal('transaction_not_found', 'transaction not found');
+  if (target) return kind === 'reversal' ? new Refusal('transaction_not_found', 'transaction not found') : unknownHold();
   const code = entries[0]?.code ?? '';
   const field = entries[0]?.field ?? (kind === 'single' ? 'account_code' : 'entries[0].account_code');
   return new Refusal('account_not_found', `account ${code} not found`, { field, tag: 'account_not_found', value: code });

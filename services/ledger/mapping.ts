@@ -252,7 +252,8 @@ function entryMessage({ account, amount, side, currency, counter, balanceAfter }
   };
 }
 
-function balanceMessage({ account, currency, before, after }: BalanceChange): ChangedBalance {
+/** A balance after an event, as the event has it. */
+export function balanceMessage({ account, currency, before, after }: BalanceChange): ChangedBalance {
   const balance = net(account, after);
   return {
     $typeName: 'ledger.v1.ChangedBalance',

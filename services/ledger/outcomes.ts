@@ -1,7 +1,8 @@
 // What commands are answered: results, replays of earlier ones, and results of a dry run.
+import type { HoldRecord } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { Refusal } from './accounting.ts';
-import { keyReused } from './fingerprint.ts';
+import { holdKeyReused, keyReused } from './fingerprint.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { isAbandoned, type Done, type Item } from './queue.ts';
 import type { UsedKey } from './writer-queries.ts';
@@ -33,13 +34,31 @@ export function replayOf(item: Item, command: ValidatedPosting, used: UsedKey): 
   return { ...resultOf(transaction, !own), found: own && (command.retry || isAbandoned(item)) };
 }
 
+/** The result of a command that posted nothing. */
+export function holdResultOf(hold: HoldRecord, replayed: boolean): Done {
+  return { result: { $typeName: 'ledger.v1.PostingResult', outcome: { case: undefined }, replayed }, hold };
+}
+
+/** The result of a hold whose key was used, as {@link replayOf}. */
+export function holdReplayOf(item: Item, command: ValidatedPosting, used: UsedKey, hold: HoldRecord): Done {
+  if (!used.fingerprint.equals(command.fingerprint)) throw holdKeyReused(command, hold);
+  const own = used.id === command.transaction && (command.retry || item.uncertain);
+  return { ...holdResultOf(hold, !own), found: own && (command.retry || isAbandoned(item)) };
+}
+
 /** A result as a dry run answers it: what would have come after `sequence` has no id and no position. */
-export function asDryRun(done: Done, sequence: bigint): Done {
-  const { outcome } = done.result;
-  if (outcome.case !== 'transaction' || outcome.value.sequence <= sequence) return done;
-  const { transactionId, idempotencyKey } = outcome.value;
-  const key = idempotencyKey === transactionId ? '' : idempotencyKey;
-  return { ...done, ...resultOf({ ...outcome.value, transactionId: '', idempotencyKey: key, sequence: 0n }, done.result.replayed) };
+export function asDryRun({ hold, ...done }: Done, sequence: bigint): Done {
+  const { outcome, replayed } = done.result;
+  const isNew = outcome.case === 'transaction' && outcome.value.sequence > sequence;
+  return {
+    ...done,
+    ...(isNew && resultOf({ ...outcome.value, ...unnamed(outcome.value, outcome.value.transactionId), transactionId: '' }, replayed)),
+    ...(hold && { hold: hold.sequence > sequence ? { ...hold, ...unnamed(hold, hold.holdId), holdId: '' } : hold }),
+  };
+}
+
+function unnamed({ idempotencyKey }: { idempotencyKey: string }, id: string): { idempotencyKey: string; sequence: bigint } {
+  return { idempotencyKey: idempotencyKey === id ? '' : idempotencyKey, sequence: 0n };
 }
 
 /** The refusal of a command that is decided after the time until which it is valid. */

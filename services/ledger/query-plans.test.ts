@@ -143,7 +143,7 @@ test('a tenant with many transactions is read by the right index, though most te
   const { transactions } = await listTransactions(one, tenant, {}, { limit: 100, cursor: '' });
   const keys = Array.from({ length: 100 }, (_, n) => ({ tenant, idempotencyKey: `k${n + 1}` }) as ValidatedPosting);
   const known = await inTransaction(one, [tenant], (client) => usedKeys(client, keys));
-  expect([transactions.length, known.length]).toEqual([100, 100]);
+  expect([transactions.length, known.size]).toEqual([100, 100]);
   const after = await reads();
   expect(after - before).toBeLessThan(1_000);
   const { transactions: found } = await listTransactions(

@@ -1,7 +1,8 @@
-// Refused commands whose transaction ids were used for something else.
+// Refused commands whose ids were used for something else.
 import type { Client } from '../platform/postgres.ts';
 import type { Reason } from './accounting.ts';
 import { idReused } from './fingerprint.ts';
+import { idOf } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import type { Item, ItemOutcome } from './queue.ts';
 import { keysOfIds } from './writer-queries.ts';
@@ -13,7 +14,7 @@ export interface Settled {
 }
 
 /** Refusals that take precedence over what a transaction's id was used for. */
-const reasonsBeforeIds: Reason[] = ['transaction_not_found', 'idempotency_key_reused'];
+const reasonsBeforeIds: Reason[] = ['transaction_not_found', 'hold_not_found', 'idempotency_key_reused'];
 
 /**
  * Looks up the ids of refused commands. If an id was posted under another key, the refusal says so: otherwise its caller would believe
@@ -30,7 +31,7 @@ export async function readIdsOfRefused(client: Client, all: Settled[]): Promise<
     refused.map(({ command }) => command),
   );
   for (const { settled, outcome, command } of refused) {
-    const key = keys.get(`${command.tenant} ${command.transaction}`);
+    const key = keys.get(idOf(command));
     if (key !== undefined && key !== command.idempotencyKey) settled.outcome = { ...outcome, refusal: idReused(command) };
   }
 }

@@ -9,23 +9,22 @@ import { setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import { accountRules, rulesOfRow } from './account-rules.ts';
 import type { CachedAccount, AccountState } from './account-cache.ts';
+import { keysOfHoldIds, usedHoldKeys, type KeyOfId } from './hold-queries.ts';
+import { currentHold, type CurrentHold } from './holds.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { newestPart, transactionsBySequence } from './reads.ts';
 import type { OriginalRow } from './reversals.ts';
 
 /** What an idempotency key was used for, in the database or in a batch. */
 export interface UsedKey {
-  /** UUID of the transaction. */
+  /** UUID of the transaction or hold. */
   id: string;
   fingerprint: Buffer;
   sequence: bigint;
   /** The transaction, once it is decided or read. */
   transaction?: Transaction;
-}
-
-interface KnownKeyRow extends UsedKey {
-  tenant_id: string;
-  idempotency_key: string;
+  /** The hold, if the key is that of one. */
+  hold?: CurrentHold;
 }
 
 /** Begins a transaction that sees the tenants' rows. */
@@ -33,21 +32,38 @@ export function begin(client: Client, tenants: string[]): Promise<unknown>[] {
   return [client.query('begin'), client.query(setTenants(tenants))];
 }
 
-/** Which of the postings' keys were used. */
-export async function usedKeys(client: Client, postings: ValidatedPosting[]): Promise<KnownKeyRow[]> {
-  const { rows } = await client.query<KnownKeyRow>({
-    name: 'known_keys',
-    text: `select t.tenant_id, t.idempotency_key, t.id, t.fingerprint, t.sequence
-      from unnest($1::uuid[], $2::text[]) as wanted (tenant, key), lateral (
-        select * from transactions where tenant_id = wanted.tenant and idempotency_key = wanted.key offset 0) t`,
-    values: [uuidArray(postings.map((posting) => posting.tenant)), textArray(postings.map((posting) => posting.idempotencyKey))],
-  });
-  return rows;
+/** Which of the commands' keys were used, by tenant and key as batches name them. */
+export async function usedKeys(client: Client, commands: ValidatedPosting[]): Promise<Map<string, UsedKey>> {
+  const [holds, transactions] = [commands.filter(isHold), commands.filter(makesTransaction)];
+  const [made, { rows }] = await Promise.all([
+    usedHoldKeys(client, holds),
+    client.query<UsedKey & { tenant_id: string; idempotency_key: string }>({
+      name: 'known_keys',
+      text: `select t.tenant_id, t.idempotency_key, t.id, t.fingerprint, t.sequence
+        from unnest($1::uuid[], $2::text[]) as wanted (tenant, key), lateral (
+          select * from transactions where tenant_id = wanted.tenant and idempotency_key = wanted.key offset 0) t`,
+      values: [uuidArray(transactions.map(({ tenant }) => tenant)), textArray(transactions.map(({ idempotencyKey }) => idempotencyKey))],
+    }),
+  ]);
+  const used = new Map<string, UsedKey>(rows.map((row) => [`${row.tenant_id} ${row.idempotency_key}`, row]));
+  for (const row of made) {
+    const { id, fingerprint, sequence } = row;
+    used.set(`${row.tenant_id}#${row.idempotency_key}`, { id, fingerprint, sequence, hold: currentHold(row) });
+  }
+  return used;
+}
+
+function isHold({ kind }: ValidatedPosting): boolean {
+  return kind === 'hold';
+}
+
+function makesTransaction({ kind }: ValidatedPosting): boolean {
+  return kind !== 'hold' && kind !== 'void' && kind !== 'expire';
 }
 
 /** Reads the transactions that used keys stand for; `keys` is by tenant and key. */
 export async function readReplays(client: Client, keys: ReadonlyMap<string, UsedKey>): Promise<void> {
-  const unread = [...keys].filter(([, { transaction }]) => !transaction);
+  const unread = [...keys].filter(([, { transaction, hold }]) => !transaction && !hold);
   for (const [tenant, replays] of Map.groupBy(unread, ([key]) => key.slice(0, key.indexOf(' ')))) {
     const sequences = replays.map(([, { sequence }]) => sequence);
     const found = new Map((await transactionsBySequence(client, tenant, sequences)).map((each) => [each.sequence, each]));
@@ -58,17 +74,26 @@ export async function readReplays(client: Client, keys: ReadonlyMap<string, Used
   }
 }
 
-/** The keys under which the postings' transaction ids were posted, by tenant and id. */
-export async function keysOfIds(client: Client, postings: ValidatedPosting[]): Promise<Map<string, string>> {
-  if (postings.length === 0) return new Map();
-  const { rows } = await client.query<{ tenant_and_id: string; idempotency_key: string }>({
+/** The keys under which the ids of the commands' transactions and holds were used, by tenant and id as batches name them. */
+export async function keysOfIds(client: Client, commands: ValidatedPosting[]): Promise<Map<string, string>> {
+  const [holds, transactions] = [commands.filter(isHold), commands.filter(makesTransaction)];
+  const [made, posted] = await Promise.all([keysOfHoldIds(client, holds), keysOfTransactionIds(client, transactions)]);
+  return new Map([
+    ...posted.map((row) => [`${row.tenant_id} ${row.id}`, row.idempotency_key] as const),
+    ...made.map((row) => [`${row.tenant_id}#${row.id}`, row.idempotency_key] as const),
+  ]);
+}
+
+async function keysOfTransactionIds(client: Client, postings: ValidatedPosting[]): Promise<KeyOfId[]> {
+  if (postings.length === 0) return [];
+  const { rows } = await client.query<KeyOfId>({
     name: 'keys_of_ids',
-    text: `select t.tenant_id || ' ' || t.id as tenant_and_id, t.idempotency_key
+    text: `select t.tenant_id, t.id, t.idempotency_key
       from unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id), lateral (
         select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t`,
     values: [uuidArray(postings.map((posting) => posting.tenant)), uuidArray(postings.map((posting) => posting.transaction))],
   });
-  return new Map(rows.map((row) => [row.tenant_and_id, row.idempotency_key]));
+  return rows;
 }
 
 /** The transactions that the postings reverse. */

@@ -220,7 +220,8 @@ export class Writer {
 
   private settleFault(item: Item, error: unknown): void {
     const [first] = item.commands;
-    if ((error as { constraint?: string }).constraint === 'transactions_tenant_id_id_key') {
+    const { constraint } = error as { constraint?: string };
+    if (constraint === 'transactions_tenant_id_id_key' || constraint === 'holds_tenant_id_id_key') {
       item.settle({ refusal: idReused(first) });
       return;
     }

@@ -2917,8 +2917,8 @@ export declare const LedgerService: GenService<{
     output: typeof GetHoldResponseSchema;
   },
   /**
-   * ListHolds pages through a tenant's holds, newest first; an unknown account has none. A page with several filters may be empty: continue
-   * while there is a `next_cursor`.
+   * ListHolds pages through a tenant's holds, newest first; an unknown account has none. A page is shorter than its limit, or empty, where
+   * holds are large or few match the filters: continue while there is a `next_cursor`.
    *
    * @generated from rpc ledger.v1.LedgerService.ListHolds
    */
