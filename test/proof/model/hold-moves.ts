@@ -130,7 +130,7 @@ export const holdMoves: Moves = {
     },
   },
   expire: {
-    weight: 0.7,
+    weight: 0,
     own: { ...details, pairs: pairs(1), then: fc.constantFrom('nothing', 'capture', 'void', 'spend', 'spend') },
     move: async (run, tenant, step) => {
       const { ledger } = tenant;

@@ -131,7 +131,7 @@ async function submit(run: ModelRun, tenant: Tenant, step: Step): Promise<void> 
   const fails = atomic && 'refused' in last;
   if (fails) undo();
   await run.send(call, (seen) => {
-    if (fails && step.via === 'rest') return disagreement(whole(expected.length - 1, (last).refused), seen);
+    if (fails && step.via === 'rest') return disagreement(whole(expected.length - 1, last.refused), seen);
     if (seen.code !== undefined) return `the whole batch was refused as ${seen.code}`;
     const results = seen.data.results as Body[];
     if (results.length !== items.length) return `${results.length} results`;
