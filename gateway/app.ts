@@ -102,7 +102,10 @@ export async function buildApp(options: AppOptions): Promise<App> {
   if (options.corsOrigins.length > 0) await allowOrigins(app, options.corsOrigins);
   const rejectOtherMethods = guardRoutes(app, { authenticators, limit });
   app.setValidatorCompiler<Schema>(({ schema, httpPart }) => {
-    if (httpPart === 'body') return bodyValidator(schema);
+    if (httpPart === 'body') {
+      const validate = bodyValidator(schema);
+      return (body: unknown) => validate(body);
+    }
     return httpPart === 'querystring' ? queryValidator(schema) : () => true;
   });
   app.removeAllContentTypeParsers();

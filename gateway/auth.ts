@@ -40,6 +40,8 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     access?: Access;
+    /** Set for each route; a request that lasts long checks its caller again. */
+    check?: Check;
   }
 }
 

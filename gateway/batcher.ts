@@ -1,19 +1,14 @@
 // Joins waiting postings into PostTransactions calls, fairly over tenants, and resolves calls of unknown outcome.
 import { setTimeout as pause } from 'node:timers/promises';
-import { Code, type Client, type ConnectError } from '@connectrpc/connect';
+import type { ConnectError } from '@connectrpc/connect';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { LedgerService, Posting, PostingResult, Refusal, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { Posting, PostingResult, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../services/platform/caller.ts';
-import { refuse, type RefusalInfo } from '../services/platform/errors.ts';
+import type { RefusalInfo } from '../services/platform/errors.ts';
 import { openGauge } from '../services/platform/gauges.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
-
-/** One replica of the ledger. */
-export interface Ledger {
-  /** All gateways must name a replica alike, because the name decides which tenants it gets. */
-  address: string;
-  client: Client<typeof LedgerService>;
-}
+import { failure, rejection } from './rejections.ts';
+import { ledgerOf, type Ledger } from './tenant-replica.ts';
 
 /** What a batcher needs. */
 export interface BatcherOptions {
@@ -252,21 +247,6 @@ function newQueue(isolatedTenant?: string): Queue {
   return { isolatedTenant, waiting: new Map(), inFlight: new Map(), isScheduled: false };
 }
 
-/** The tenant's ledger by rendezvous hashing: the same in all gateways, and most tenants keep theirs when one goes. */
-function ledgerOf(tenant: string, ledgers: Ledger[]): Ledger {
-  const [first] = ledgers as [Ledger, ...Ledger[]];
-  if (ledgers.length === 1) return first;
-  const weights = ledgers.map(({ address }) => fnv1a(`${address} ${tenant}`));
-  return ledgers[weights.indexOf(Math.max(...weights))] ?? first;
-}
-
-// http://www.isthe.com/chongo/tech/comp/fnv/
-function fnv1a(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
-  return hash >>> 0;
-}
-
 /** Takes at most `max` postings, one of each of these tenants in turn. Rejects those that have expired or whose client has disconnected. */
 function take(queue: Queue, tenants: Set<string>, max: number): WaitingPosting[] {
   const batch: WaitingPosting[] = [];
@@ -302,20 +282,4 @@ function settle(waiting: WaitingPosting, result: PostingResult | undefined): boo
   else if (result) return false;
   else waiting.reject(failure('internal', 'internal error'));
   return true;
-}
-
-const codes: Record<string, Code> = {
-  validation_failed: Code.InvalidArgument,
-  overloaded: Code.ResourceExhausted,
-  unavailable: Code.Unavailable,
-  internal: Code.Internal,
-};
-
-function rejection({ reason, message, field, tag, value, details }: Refusal): ConnectError {
-  const retryAfter = reason === 'overloaded' || reason === 'unavailable' ? 1 : undefined;
-  return refuse(codes[reason] ?? Code.FailedPrecondition, { reason, message, field, tag, value, metadata: details, retryAfter });
-}
-
-function failure(reason: 'overloaded' | 'unavailable' | 'internal', message: string): ConnectError {
-  return refuse(codes[reason] as Code, { reason, message, retryAfter: reason === 'internal' ? undefined : 1 });
 }

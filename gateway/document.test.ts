@@ -87,8 +87,15 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions/double-entry',
         'POST /v1/tenants/{slug}/transactions/exchange',
+        'POST /v1/tenants/{slug}/transactions/batch',
+        'POST /v1/tenants/{slug}/transactions/import',
         'GET /v1/tenants/{slug}/transactions/{transaction_id}',
         'POST /v1/tenants/{slug}/transactions/{transaction_id}/reverse',
+        'GET /v1/tenants/{slug}/holds',
+        'POST /v1/tenants/{slug}/holds',
+        'GET /v1/tenants/{slug}/holds/{hold_id}',
+        'POST /v1/tenants/{slug}/holds/{hold_id}/capture',
+        'POST /v1/tenants/{slug}/holds/{hold_id}/void',
         'GET /v1/tenants/{slug}/events',
         'GET /v1/tenants/{slug}/webhooks',
         'POST /v1/tenants/{slug}/webhooks',
@@ -139,7 +146,7 @@ describe('the OpenAPI document', () => {
         // What may be left out the page shows and does not send.
         const { example, examples = {} } = parameter;
         // By the names of the body's examples, with one of which the page shows it.
-        const bodies = definition.requestBody?.content['application/json'].examples ?? { example: {} };
+        const bodies = definition.requestBody?.content['application/json']?.examples ?? { example: {} };
         const off = Object.keys(bodies).filter((name) => examples[name]?.['x-disabled'] === true && examples[name].value !== undefined);
         const isShown = parameter.required === true ? example !== undefined : off.length === Object.keys(bodies).length;
         if (!isShown) faults.push(`${named}: no example of ${parameter.name}`);
@@ -175,7 +182,7 @@ describe('the OpenAPI document', () => {
     for (const [name, schema] of Object.entries(contract.document.components.schemas)) walk(name, name, schema);
     for (const { id, definition } of contract.operations) {
       for (const { name, schema } of definition.parameters ?? []) walk(id, name, schema);
-      walk(id, 'body', definition.requestBody?.content['application/json'].schema);
+      walk(id, 'body', definition.requestBody?.content['application/json']?.schema);
       for (const { content } of Object.values<any>(definition.responses)) walk(id, 'answer', content['application/json']?.schema);
     }
     expect(faults).toEqual([]);

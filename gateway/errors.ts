@@ -2,7 +2,7 @@
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { refusalOf } from '../services/platform/caller.ts';
-import type { RateLimitStatus } from '../services/platform/errors.ts';
+import type { RateLimitStatus, RefusalInfo } from '../services/platform/errors.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
 
 // Status, message, and for business rules the field that is at fault unless the service names another.
@@ -17,6 +17,7 @@ const table = {
   tenant_not_found: [404, 'tenant not found'],
   account_not_found: [404, 'account not found'],
   transaction_not_found: [404, 'transaction not found'],
+  hold_not_found: [404, 'hold not found'],
   limit_not_found: [404, 'limit not found'],
   key_not_found: [404, 'API key not found'],
   webhook_not_configured: [404, 'webhook not configured'],
@@ -31,9 +32,10 @@ const table = {
   account_not_empty: [409, 'the account has a balance'],
   account_is_system: [409, 'a system account cannot be used so'],
   already_reversed: [409, 'the transaction is reversed already'],
+  hold_ended: [409, 'the hold has ended'],
   delivery_not_failed: [409, 'the delivery has not failed'],
   webhook_disabled: [409, 'the webhook is disabled or not configured'],
-  payload_too_large: [413, 'the body is larger than 1 MiB'],
+  payload_too_large: [413, 'the body is too large'],
   unsupported_media_type: [415, 'the body must be application/json in UTF-8'],
   parent_invalid: [422, 'the parent must be a group of the same type', 'parent_code'],
   unbalanced: [422, 'debits and credits differ', 'entries'],
@@ -45,6 +47,9 @@ const table = {
   condition_failed: [422, 'a condition of the request does not hold', 'require[0].available.gte'],
   account_blocked: [422, 'the account is blocked for this side', 'entries'],
   limit_exceeded: [422, 'a limit of the account would be exceeded', 'entries'],
+  hold_exceeded: [422, 'more than what remains of the hold', 'amount'],
+  reversal_exceeded: [422, 'more than what is left to reverse', 'amount'],
+  entries_mismatch: [422, 'an entry has no counterpart to take from', 'entries'],
   too_many: [422, 'there are as many as a tenant may have', 'limits'],
   too_late: [422, 'the request was valid until an earlier time', 'valid_until'],
   too_large: [422, 'the answer would be too large', 'depth'],
@@ -193,9 +198,14 @@ function failedTestFields(metadata: Record<string, string>): object {
 /** A service's error as the client sees it; null for an internal fault. `sent`: the body or query of the request. */
 export function apiErrorOf(error: ConnectError, sent: unknown): ApiError | null {
   const refusal = refusalOf(error);
-  // A service of the version before does not have the call.
-  if (!refusal && error.code === Code.Unimplemented) return new ApiError('route_not_found');
-  if (!refusal) return transientCodes.has(error.code) ? new ApiError('unavailable') : null;
+  if (refusal) return errorOfRefusal(refusal, sent);
+  // A ledger whose new features are not enabled yet.
+  if (error.code === Code.Unimplemented) return new ApiError('route_not_found');
+  return transientCodes.has(error.code) ? new ApiError('unavailable') : null;
+}
+
+/** The same of a refusal. */
+export function errorOfRefusal(refusal: RefusalInfo, sent: unknown): ApiError | null {
   const { reason: code, metadata = {} } = refusal;
   // With `credential` the service rejected our internal token, not the client's credential.
   if (!isErrorCode(code) || code === 'internal' || metadata['credential'] === 'internal') return null;
@@ -267,7 +277,8 @@ export class ErrorHandler {
   private toApiError(thrown: unknown, request: FastifyRequest): ApiError {
     if (thrown instanceof ApiError) return thrown;
     const code = frameworkCodes[(thrown as FastifyError).code];
-    const known = thrown instanceof ConnectError ? apiErrorOf(thrown, knownFields(request)) : code && new ApiError(code);
+    const message = code === 'payload_too_large' ? `the body is larger than ${request.routeOptions.bodyLimit / 2 ** 20} MiB` : undefined;
+    const known = thrown instanceof ConnectError ? apiErrorOf(thrown, knownFields(request)) : code && new ApiError(code, { message });
     if (known) return known;
     const { method, url, caller, id, routeLabel: route } = request;
     const fields = { request_id: id, tenant: caller.tenantId, method, path: url.split('?')[0], route };

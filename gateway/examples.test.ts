@@ -20,7 +20,10 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   };
   const examples = shown('path');
   const path = operation.path.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => known[name] ?? examples[name] ?? '');
-  const bodies = Object.entries<{ value?: unknown }>(requestBody?.content['application/json'].examples ?? { example: {} });
+  const [type, { example, examples: shownBodies = { example: { value: example } } }] = Object.entries<any>(
+    requestBody?.content ?? { '': {} },
+  )[0]!;
+  const bodies = Object.entries<{ value?: unknown }>(shownBodies);
   const statuses: number[] = [];
   let data: any;
   for (const [name, { value }] of bodies) {
@@ -28,7 +31,7 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
     const answer = await cluster.rest(operation.method, query === '' ? path : `${path}?${query}`, {
       ...(value !== undefined && { body: value }),
       ...(operation.security !== '' && { key: known[operation.security] ?? '' }),
-      headers: shown('header', name),
+      headers: { ...shown('header', name), ...(type !== '' && { 'content-type': type }) },
     });
     statuses.push(answer.status);
     data = answer.body.data ?? answer.body;
@@ -44,7 +47,7 @@ interface Parameter {
 }
 
 test('the examples of the document are accepted as they stand, from registration to the last webhook', async () => {
-  const sent = new Set(['reverseTransaction', 'updateAccount']);
+  const sent = new Set(['reverseTransaction', 'updateAccount', 'captureHold', 'voidHold']);
   const all = async (...ids: string[]) => {
     let last: any;
     for (const id of ids) {
@@ -64,6 +67,9 @@ test('the examples of the document are accepted as they stand, from registration
   known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
   await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'createAccounts', 'listAccounts', 'getHierarchy');
   known['transaction_id'] = (await all('postSingle', 'postExchange', 'postDouble')).transaction.transaction_id;
+  await all('submitBatch', 'importTransactions');
+  known['hold_id'] = (await all('createHold')).hold.hold_id;
+  await all('listHolds', 'getHold');
   await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
   known['limit_id'] = (await all('createLimit')).limit.limit_id;
   await all('listLimits', 'getLimit', 'getLimitUsage', 'updateLimit', 'deleteLimit');
@@ -75,7 +81,9 @@ test('the examples of the document are accepted as they stand, from registration
   await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook', 'logout');
 
   // The last of the bodies would do once more what can be done once.
-  expect((await send('reverseTransaction')).statuses).toEqual([201, 409]);
+  expect((await send('reverseTransaction')).statuses).toEqual([201, 201, 409]);
+  expect((await send('captureHold')).statuses).toEqual([201, 201]);
+  expect((await send('voidHold')).statuses).toEqual([409, 409]);
   expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
 
   // The token that is shown is nobody's; and what was deleted by one of two paths is gone.

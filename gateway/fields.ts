@@ -26,6 +26,10 @@ export const webhookEvents = [
 ] as const;
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
+/** Kinds of transactions. */
+export const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'capture'] as const;
+/** Statuses of holds: how they ended. */
+export const holdStatuses = ['pending', 'captured', 'voided', 'expired'] as const;
 /** Sides of an entry. */
 export const sides = ['debit', 'credit'] as const;
 
@@ -144,6 +148,12 @@ export const metadata = Type.Unsafe<Record<string, unknown>>({
 export const email = text(254, { format: 'email', example: 'ada@example.com' });
 export const flag = Type.Unsafe<boolean>({ type: 'boolean' });
 
+/** The id of a thing in a query. */
+export function idOf(prefix: string, about: string): TUnsafe<string> {
+  const example = `${prefix}_01jd1zq5v8e6n9w2k4m7p3r5t8`;
+  return patterned('id', `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$`, { description: about, example });
+}
+
 /** A time with its offset, RFC 3339. */
 export const time = Type.Unsafe<string>({ type: 'string', format: 'date-time', example: '2030-01-31T12:00:00Z' });
 
@@ -180,6 +190,20 @@ export const paging = {
 
 /** Description of lists whose pages are bounded in bytes too. */
 export const shortPages = 'A page of large items may have fewer than `limit`: check `has_more`.';
+
+/** Filters that list transactions or holds. */
+export const filters = {
+  account_code: Type.Optional({
+    ...accountCode,
+    description: 'Case-sensitive. An unknown code or a group matches nothing.',
+  } as typeof accountCode),
+  currency: Type.Optional(currency),
+  // An empty value is a filter too: a client that lost its reference must not get the records of others.
+  reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001', 'x-empty': true })),
+  idempotency_key: Type.Optional(
+    Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: 255, example: 'deposit-42', 'x-empty': true }),
+  ),
+};
 
 /** `start_date` and `end_date` of a list. */
 export const period = {

@@ -63,7 +63,7 @@ describe('paths and methods', () => {
 
   test('POST to a word instead of an id is 404, any other wrong method 405', async () => {
     for (const [method, path, allow] of [
-      ['POST', '/v1/tenants/acme/transactions/batch', null],
+      ['POST', '/v1/tenants/acme/transactions/refund', null],
       ['POST', '/v1/tenants/acme/webhooks/batch', null],
       ['POST', `/v1/tenants/${newId('tenant')}/api-keys/batch`, null],
       ['PUT', '/v1/tenants/acme/transactions/export', 'GET, HEAD'],

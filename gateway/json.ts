@@ -38,6 +38,11 @@ export function readJson(bytes: Buffer, headers: IncomingHttpHeaders): unknown {
       headers: { 'accept-encoding': 'identity' },
     });
   }
+  return parseBody(bytes);
+}
+
+/** Reads JSON as the body of a request. Throws {@link ApiError}. */
+export function parseBody(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw new ApiError('invalid_json', { message: 'invalid JSON payload: the body is not UTF-8' });
   // Some clients send a byte order mark.
   const text = bytes.toString('utf8').replace(/^\ufeff/, '');

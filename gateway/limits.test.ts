@@ -55,3 +55,15 @@ test('a request leaves once, also before its tenant is known', async () => {
   limit.assignTenant(unknown);
   expect([enter(limit, 'a'), enter(limit, 'a')].map((each) => typeof each)).toEqual(['object', 'object']);
 });
+
+test('a heavy request counts as several, also when it leaves', () => {
+  const limit = new InFlightLimit(8, new Registry());
+  const [heavy, light] = [requestOf('a'), requestOf('b')];
+  limit.enter(heavy, 4);
+  limit.assignTenant(heavy);
+  expect(enter(limit, 'a')).toBe('overloaded');
+  limit.enter(light, 4);
+  expect(enter(limit, 'c')).toBe('overloaded');
+  limit.leave(heavy);
+  expect([typeof enter(limit, 'a'), typeof enter(limit, 'c')]).toEqual(['object', 'object']);
+});

@@ -9,11 +9,16 @@ declare module 'fastify' {
     /** The request's slot among those in flight, while it has one. */
     slot: Slot | null;
   }
+  interface FastifyContextConfig {
+    /** As how many requests one of this route counts, because it has more in memory; 1 by default. */
+    weight?: number;
+  }
 }
 
 interface Slot {
   /** Known once the credential is checked; `''` for requests that belong to no tenant. */
   tenantId: string | undefined;
+  weight: number;
 }
 
 /** Counts the requests in flight, in all and for each tenant. */
@@ -25,14 +30,19 @@ export class InFlightLimit {
   /** `max`: requests at once. */
   constructor(max: number, metrics: Registry) {
     this.max = max;
-    openGauge(metrics, 'http_requests_in_flight', 'Requests in flight, operations routes excluded', () => this.inFlight);
+    openGauge(
+      metrics,
+      'http_requests_in_flight',
+      'Requests in flight, operations routes excluded; a batch or import counts as several',
+      () => this.inFlight,
+    );
   }
 
   /** Gives a request a slot, before its credential is checked; the error where all are taken. */
-  enter(request: FastifyRequest): ApiError | undefined {
+  enter(request: FastifyRequest, weight = 1): ApiError | undefined {
     if (this.inFlight >= this.max) return new ApiError('overloaded');
-    this.inFlight++;
-    request.slot = { tenantId: undefined };
+    this.inFlight += weight;
+    request.slot = { tenantId: undefined, weight };
     return undefined;
   }
 
@@ -41,7 +51,7 @@ export class InFlightLimit {
     const count = this.perTenant.get(tenantId) ?? 0;
     if (count >= Math.max(1, this.max / 2)) return new ApiError('overloaded');
     if (!slot) return undefined;
-    this.perTenant.set(tenantId, count + 1);
+    this.perTenant.set(tenantId, count + slot.weight);
     slot.tenantId = tenantId;
     return undefined;
   }
@@ -51,9 +61,9 @@ export class InFlightLimit {
     const { slot } = request;
     if (!slot) return;
     request.slot = null;
-    this.inFlight--;
+    this.inFlight -= slot.weight;
     if (slot.tenantId === undefined) return;
-    const count = (this.perTenant.get(slot.tenantId) ?? 1) - 1;
+    const count = (this.perTenant.get(slot.tenantId) ?? slot.weight) - slot.weight;
     if (count > 0) this.perTenant.set(slot.tenantId, count);
     else this.perTenant.delete(slot.tenantId);
   }

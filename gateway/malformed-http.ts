@@ -9,8 +9,13 @@ const codes: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
+/** Connections of requests whose body may take any time, as long as it does not stall. */
+export const longUploads = new WeakSet<Socket>();
+
 /** Fastify's `clientErrorHandler`. `count` is called with the status of the answer. */
 export function answerMalformed(failure: Error & { code?: string }, socket: Socket, count: (status: number) => void): void {
+  // Node reports it once for a request, and keeps the connection.
+  if (failure.code === 'ERR_HTTP_REQUEST_TIMEOUT' && longUploads.has(socket)) return;
   if (failure.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;

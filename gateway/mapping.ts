@@ -3,7 +3,7 @@
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
 import type { AccountRecord, Event, HoldRecord, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
-import type { AccountNode, Balance, BalanceChange, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { AccountNode, Balance, BalanceChange, CommandResult, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { holdRecord, originRecord } from '../services/platform/payment-records.ts';
@@ -18,8 +18,16 @@ export function envelope(reply: FastifyReply, fields: string): string {
   return `{"success":true,"data":{${fields}}}`;
 }
 
-/** The envelope of a request that was tried only. */
-export function dryRunEnvelope(reply: FastifyReply, fields: string): string {
+/** The envelope of what was done now or by an earlier request, or only tried. `status`: of what is done now. */
+export function outcomeEnvelope(
+  reply: FastifyReply,
+  fields: string,
+  outcome: { status: number; replayed: boolean; dryRun: boolean },
+): string {
+  const { status, replayed, dryRun } = outcome;
+  reply.code(replayed || dryRun ? 200 : status);
+  if (replayed) reply.header('idempotent-replayed', 'true');
+  if (!dryRun) return envelope(reply, fields);
   reply.header('content-type', json);
   return `{"success":true,"dry_run":true,"data":{${fields}}}`;
 }
@@ -181,13 +189,21 @@ export function transactionJson(transaction: Transaction): string {
     `"description":${description === '' ? '""' : quote(description)},"reference":${reference === undefined ? 'null' : quote(reference)},` +
     `"currency":${orNull(transaction.currency)},"amount":${orNull(transaction.amount)},"entries":[${entries}],` +
     `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${time}","created_at":"${time}","sequence":${sequence === 0n ? 'null' : sequence},` +
-    `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)},"origin":${originJson(transaction.origin)}}`
+    `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)},"origin":${originJson(transaction.origin)},` +
+    `"unreversed":${transaction.unreversed ? JSON.stringify(transaction.unreversed.amounts) : 'null'}}`
   );
 }
 
 /** `data.hold` as JSON. */
 export function holdJson(hold: HoldRecord): string {
   return `${openWith(holdRecord(hold), hold.metadata)}}`;
+}
+
+/** What a command has done, as members of `data`. */
+export function commandFields({ transaction, hold }: CommandResult): string {
+  if (!transaction && !hold) throw new Error('the ledger answered a command without transaction and hold');
+  const ofTransaction = transaction ? `"transaction":${transactionJson(transaction)}` : '';
+  return hold ? `${ofTransaction}${transaction ? ',' : ''}"hold":${holdJson(hold)}` : ofTransaction;
 }
 
 /** `data.balance` as JSON. */

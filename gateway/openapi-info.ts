@@ -1,6 +1,8 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
+import { batchSchemas } from './batch-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
+import { paymentSchemas } from './payment-schemas.ts';
 import { schemas, words } from './records.ts';
 
 /** The document without paths. */
@@ -16,9 +18,9 @@ export const documentInfo = {
       'Unknown fields of a body and unknown query parameters are rejected (tag `unknown`). Empty query parameters count as absent, except `reference` and `idempotency_key`.',
       'A posting with an idempotency key may be repeated any number of times: it posts once.',
       'For the next page of a list send `next_cursor` as `cursor` with the same filters; events page by `after_sequence`, deliveries by `offset`. HEAD is answered as GET without the body. A path may end in one slash.',
-      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`. POST to a word instead of an id, such as `transactions/batch`, is an unknown path.',
+      'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`. POST to a word instead of an id, such as `transactions/refund`, is an unknown path.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
-      'Too many requests at once, in all or of one tenant, answer 503 `overloaded` with `Retry-After`. A body may have 1 MiB.',
+      'Too many requests at once, in all or of one tenant, answer 503 `overloaded` with `Retry-After`. A body may have 1 MiB, a batch of transactions 4 MiB, an import any length.',
     ].join('\n\n'),
     license: { name: 'Proprietary', identifier: 'LicenseRef-Proprietary' },
   },
@@ -30,6 +32,7 @@ export const documentInfo = {
     { name: 'Accounts', description: 'The chart of accounts.' },
     { name: 'Limits', description: 'How much may move in a window of time.' },
     { name: 'Transactions', description: 'Postings and their reversal.' },
+    { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Events', description: 'The audit trail.' },
     {
@@ -63,6 +66,6 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...webhookSchemas }),
+  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...webhookSchemas }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

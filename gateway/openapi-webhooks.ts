@@ -1,5 +1,6 @@
 // The `webhooks` of the OpenAPI document: one for each event type, and the schemas of their bodies.
 import { webhookEvents } from './fields.ts';
+import { paymentSchemas } from './payment-schemas.ts';
 import { id, long, record, ref, schemas } from './records.ts';
 import { exampleBodies } from './webhook-examples.ts';
 
@@ -22,7 +23,8 @@ const summaries: Record<EventType, string> = {
 // `transaction.posted` as `TransactionPosted`.
 const pascalCase = (type: EventType): string => type.replaceAll(/(?:^|\.)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-const fieldsOf = (name: string): Fields => (schemas[name] as { properties: Fields }).properties;
+const answered: Fields = { ...schemas, ...paymentSchemas };
+const fieldsOf = (name: string): Fields => (answered[name] as { properties: Fields }).properties;
 const pick = (fields: Fields, ...names: string[]): Fields => Object.fromEntries(names.map((name) => [name, fields[name]]));
 
 const transaction = fieldsOf('Transaction');

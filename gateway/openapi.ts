@@ -32,6 +32,8 @@ export interface Doc {
   description?: string;
   /** Examples of the body by name. */
   bodies?: Record<string, unknown>;
+  /** A body that is no JSON, and how it is documented. */
+  stream?: { type: string; schema: object; example: string };
   /** The body may be left out. */
   bodyOptional?: boolean;
   /** Takes an `Idempotency-Key` header. */
@@ -56,7 +58,7 @@ const headers = {
     description: 'The id of the request: the client’s own if it has 1 to 128 characters of `A-Za-z0-9._-`.',
     example: 'req-7f3a',
   },
-  'Idempotent-Replayed': { description: '`true`: an earlier request with this key posted the transaction.', example: 'true' },
+  'Idempotent-Replayed': { description: '`true`: an earlier request did it.', example: 'true' },
   'Retry-After': { description: 'Seconds to wait before the next attempt.', example: 1 },
   'WWW-Authenticate': {
     description: 'How to authenticate, or which scope the credential lacks (RFC 6750).',
@@ -107,7 +109,8 @@ function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedR
   if (access.by !== 'anyone') codes.add('unauthenticated');
   if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
   if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
-  if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
+  if (doc.stream) codes.add('unsupported_media_type');
+  else if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');
   codes.add('internal');
   // Operations have no in-flight limit.
@@ -128,6 +131,10 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   limit_exceeded: { field: 'account_code', tag: 'max_balance', value: 'CUSTOMER-WALLETS-USD' },
   too_many: { field: 'limits', tag: 'too_many', value: '1000' },
   too_late: { field: 'valid_until', tag: 'too_late', value: '2030-01-31T12:00:00Z' },
+  hold_ended: { field: 'hold_id', tag: 'hold_ended', value: 'captured' },
+  hold_exceeded: { field: 'amount', tag: 'hold_exceeded', value: '60.00' },
+  reversal_exceeded: { field: 'amount', tag: 'reversal_exceeded', value: '60.00' },
+  entries_mismatch: { field: 'entries[0].account_code', tag: 'entries_mismatch', value: 'MARKETING' },
   unbalanced: { field: 'entries', tag: 'unbalanced', value: 'USD', debits: '100.00', credits: '99.99', difference: '0.01' },
   balance_overflow: { field: 'account_code', tag: 'balance_overflow', value: 'CUSTOMER-WALLETS-USD' },
   too_large: { field: 'depth', tag: 'too_large', value: 32 },
@@ -232,6 +239,9 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
         content: { 'application/json': { schema: published(body), examples: Object.fromEntries(examples) as object } },
       },
     }),
+    ...(doc.stream && {
+      requestBody: { required: true, content: { [doc.stream.type]: { schema: doc.stream.schema, example: doc.stream.example } } },
+    }),
     responses: { ...errorAnswers(route), ...answers },
   };
 }
@@ -275,6 +285,7 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   tenant_id: { type: 'string', description: 'Id of the tenant.', example: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   key_id: { type: 'string', description: 'Id of the API key.', example: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  hold_id: { type: 'string', description: 'Id of the hold.', example: 'hold_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   account_code: { ...accountCode, description: 'Code of the account.' },
   limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
@@ -310,7 +321,7 @@ export function headerParameters(doc: Doc): object[] {
     description: 'The same as `idempotency_key` of the body, bare or in double quotes. If both are given they must be equal.',
     schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
     // A key that differs from the body's would be rejected.
-    example: (body: { idempotency_key?: string }) => body.idempotency_key ?? 'deposit-42-undone',
+    example: (body: { idempotency_key?: string }) => body.idempotency_key ?? `${doc.id}-1`,
   };
   const traceparent = {
     in: 'header',

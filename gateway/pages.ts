@@ -11,17 +11,17 @@ export function pageOf(limit: number, nextCursor: string): { limit: number; next
 export const examplePagination = { limit: 50, next_cursor: null, has_more: false };
 
 // Path parameters that are ids, with their prefixes.
-const prefixes = { transaction_id: 'txn', key_id: 'key', limit_id: 'limit', delivery_id: 'wh_delivery' } as const;
+const prefixes = { transaction_id: 'txn', hold_id: 'hold', key_id: 'key', limit_id: 'limit', delivery_id: 'wh_delivery' } as const;
 const idFields = Object.keys(prefixes) as (keyof typeof prefixes)[];
 
-/** Whether a path has a word instead of an id, such as `/transactions/batch`: a text without the id's prefix. */
+/** Whether a path has a word instead of an id, such as `/transactions/refund`: a text without the id's prefix. */
 export function hasWordInsteadOfId(params: unknown): boolean {
   const values = params as Partial<Record<string, string>>;
   return idFields.some((field) => values[field] !== undefined && !values[field].startsWith(`${prefixes[field]}_`));
 }
 
 /** The id of a path. Throws a validation error where it is malformed. */
-export function pathId(field: 'transaction_id' | 'key_id' | 'limit_id', params: unknown): string {
+export function pathId(field: 'transaction_id' | 'hold_id' | 'key_id' | 'limit_id', params: unknown): string {
   const id = (params as Record<string, string>)[field] ?? '';
   if (toUuid(prefixes[field], id) !== null) return id;
   throw validationError([{ field, tag: 'id', value: echo(id), message: fieldMessage(field, 'id', {}, id) }]);

@@ -169,20 +169,18 @@ export function conditionOf({ account_code, currency: code, version, balance, av
 }
 
 /** Adds the terms of a request to its message. Throws `forbidden` where the key may not override limits. */
-export function addTerms(
-  posting: Posting,
+export function addTerms<Message extends Pick<Posting, 'require' | 'validUntilMs' | 'overrideReason'>>(
+  message: Message,
   sent: { require?: Static<typeof ofAccount>[] | null; valid_until?: string | null; override_reason?: string | null },
-  query: Static<typeof dryRunQuery>,
   { scopes }: Caller,
-): Posting {
+): Message {
   if (sent.override_reason != null) {
     if (!scopes.has('limits:override')) throw missingScope('limits:override');
-    posting.overrideReason = sent.override_reason;
+    message.overrideReason = sent.override_reason;
   }
-  if (sent.require != null) posting.require = sent.require.map(conditionOf);
-  if (sent.valid_until != null) posting.validUntilMs = BigInt(Date.parse(sent.valid_until));
-  posting.dryRun = query.dry_run === true;
-  return posting;
+  if (sent.require != null) message.require = sent.require.map(conditionOf);
+  if (sent.valid_until != null) message.validUntilMs = BigInt(Date.parse(sent.valid_until));
+  return message;
 }
 
 /** An exchange as a message. */

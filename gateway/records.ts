@@ -8,30 +8,37 @@ import {
   businessTypes,
   calendars,
   deliveryStatuses,
+  holdStatuses,
   limitStatuses,
   limitSubjects,
   onExisting,
   sides,
+  transactionKinds,
   webhookEvents,
 } from './fields.ts';
 import { errorCodes } from './errors.ts';
 
-type Schema = Record<string, unknown>;
+/** A schema of the document. */
+export type Schema = Record<string, unknown>;
 
-const string: Schema = { type: 'string' };
-const integer: Schema = { type: 'integer' };
+export const string: Schema = { type: 'string' };
+export const integer: Schema = { type: 'integer' };
 /** An integer beyond 32 bits; client generators assume less without the format. */
 export const long: Schema = { type: 'integer', format: 'int64' };
-const flag: Schema = { type: 'boolean' };
-const time: Schema = { type: 'string', format: 'date-time' };
-const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal string with two fraction digits.' };
-const metadata: Schema = { type: 'object' };
-const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
-const word = (of: readonly string[]): Schema => ({ type: 'string', enum: [...of] });
-const maybeWord = (of: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...of, null] });
+export const flag: Schema = { type: 'boolean' };
+export const time: Schema = { type: 'string', format: 'date-time' };
+export const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal string with two fraction digits.' };
+export const metadata: Schema = { type: 'object' };
+/** The same, or null. */
+export const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
+/** One of these. */
+export const word = (of: readonly string[]): Schema => ({ type: 'string', enum: [...of] });
+/** One of these, or null. */
+export const maybeWord = (of: readonly string[]): Schema => ({ type: ['string', 'null'], enum: [...of, null] });
 /** A TypeID of a prefix. */
 export const id = (prefix: string): Schema => ({ type: 'string', pattern: `^${prefix}_[0-7][0-9a-hjkmnp-tv-z]{25}$` });
-const list = (items: Schema): Schema => ({ type: 'array', items });
+/** An array of these. */
+export const list = (items: Schema): Schema => ({ type: 'array', items });
 
 /** A reference to one of the schemas. */
 export function ref(name: string): { $ref: string } {
@@ -94,10 +101,8 @@ const errorClasses = [
   'secret_unreadable',
 ];
 const errorClass = word(errorClasses);
-const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'capture'];
 /** Types of the events in the log. The others are derived from them. */
 const logEvents = webhookEvents.filter((each) => !['balance.updated', 'hold.captured', 'test.webhook'].includes(each));
-const holdStatuses = ['pending', 'captured', 'voided', 'expired'];
 
 /** Named enums. Without a name, client generators make a different type of every use. */
 export const words: Record<string, readonly string[]> = {
@@ -109,6 +114,7 @@ export const words: Record<string, readonly string[]> = {
   Currency: currencies,
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
+  ErrorCode: errorCodes,
   HoldStatus: holdStatuses,
   LimitStatus: limitStatuses,
   LimitSubject: limitSubjects,
@@ -139,9 +145,11 @@ const ended = {
   failed_at: { ...time, description: 'Only if it has failed.' },
 };
 
-const origin = { anyOf: [ref('Origin'), { type: 'null' }], description: 'What it came from besides its entries; null: nothing.' };
+/** `origin` of a transaction or hold. */
+export const origin = { anyOf: [ref('Origin'), { type: 'null' }], description: 'What it came from besides its entries; null: nothing.' };
 
-const transaction = {
+/** Fields of a transaction. */
+export const transaction = {
   transaction_id: id('txn'),
   kind: word(transactionKinds),
   status: word(['posted']),
@@ -156,26 +164,12 @@ const transaction = {
   created_at: time,
   sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
   reverses: { ...maybe(id('txn')), description: 'The transaction that this one reverses.' },
-  reversed_by: { ...maybe(id('txn')), description: 'The transaction that reverses this one.' },
+  reversed_by: { ...maybe(id('txn')), description: 'The transaction that completed its reversal.' },
   origin,
-};
-
-const hold = {
-  hold_id: id('hold'),
-  status: { ...word(holdStatuses), description: '`pending`, or how it ended.' },
-  idempotency_key: string,
-  description: string,
-  reference: maybe(string),
-  currency: { ...maybeWord(currencies), description: 'null: several currencies.' },
-  amount: { ...maybe(money), description: 'Sum of the debits; null if there are several currencies.' },
-  entries: list(ref('HoldEntry')),
-  metadata,
-  expires_at: { ...maybe(time), description: 'From then on it can’t be captured; null: never.' },
-  captures: { ...integer, description: 'How often it was captured.' },
-  created_at: time,
-  ended_at: maybe(time),
-  sequence: { ...long, description: 'Position of its `hold.created` in the tenant’s log.' },
-  origin,
+  unreversed: {
+    ...maybe(list(money)),
+    description: 'What is left to reverse of each entry, in their order, while a part is reversed; else null.',
+  },
 };
 
 /** `data.pagination` of a list. */
@@ -216,6 +210,7 @@ export const schemas: Record<string, Schema> = {
       credits: { ...money, description: '`unbalanced`: sum of its credits.' },
       difference: { ...money, description: '`unbalanced`: debits − credits.' },
       transaction_id: { ...id('txn'), description: '`idempotency_key_reused`: the transaction of the first request with this key.' },
+      hold_id: { ...id('hold'), description: 'The same of a hold.' },
       fields: { ...list(string), maxItems: 20, description: '`idempotency_key_reused`: the fields in which the requests differ.' },
     },
   },
@@ -257,75 +252,7 @@ export const schemas: Record<string, Schema> = {
     credits: money,
     balance: { ...money, description: 'Signed, in the node’s normal direction.' },
   }),
-  VelocityLimit: record({
-    limit_id: id('limit'),
-    account_code: string,
-    applies: { ...word(limitSubjects), description: 'Of a group: `each` account below it by itself, or the `sum` of all together.' },
-    currency: word(currencies),
-    side: word(sides),
-    max_amount: { ...maybe(money), description: 'Inclusive; null: none.' },
-    max_count: { ...maybe(integer), description: 'Inclusive; null: none.' },
-    window: {
-      type: 'object',
-      description: 'Either `rolling_seconds`, or `calendar` and `time_zone`.',
-      properties: { rolling_seconds: integer, calendar: word(calendars), time_zone: string },
-    },
-    name: maybe(string),
-    status: { ...word(limitStatuses), description: 'A paused limit goes on counting, but refuses nothing.' },
-    version: long,
-    created_at: time,
-    updated_at: time,
-  }),
-  LimitUsage: record({
-    limit_id: id('limit'),
-    account_code: { ...string, description: 'Whose use it is: an account or a group.' },
-    amount: { ...money, description: 'What the window has used.' },
-    count: integer,
-    remaining_amount: { ...maybe(money), description: 'Never below zero; null: the limit has no `max_amount`.' },
-    remaining_count: { ...maybe(integer), description: 'Never below zero; null: the limit has no `max_count`.' },
-    window_start: { ...time, description: 'Of a rolling window: of its oldest step, which counts whole.' },
-    window_end: { ...time, description: 'Exclusive. Of a rolling window: of the present step.' },
-  }),
   Transaction: record(transaction),
-  TriedTransaction: {
-    ...record({ ...transaction, transaction_id: maybe(id('txn')), idempotency_key: maybe(string), sequence: maybe(long) }),
-    description: 'What a dry run would have posted; it has no `transaction_id` and no `sequence`.',
-  },
-  Hold: record(hold),
-  HoldEntry: record({
-    account_id: id('acc'),
-    account_code: string,
-    side: word(sides),
-    currency: word(currencies),
-    amount: money,
-    captured: money,
-    remaining: { ...money, description: 'Still reserved; `0.00` once the hold has ended.' },
-  }),
-  Origin: record({
-    hold_id: { ...maybe(id('hold')), description: 'The hold that a capture took from.' },
-    template: { ...maybe(string), description: 'Always null in this version.' },
-    schedule_id: { ...maybe(id('sched')), description: 'Always null in this version.' },
-    occurrence: { ...maybe(time), description: 'Always null in this version.' },
-    exchange: { anyOf: [ref('ExchangeOrigin'), { type: 'null' }] },
-    override: {
-      ...maybe(
-        record({
-          reason: string,
-          broken: { ...list(string), description: 'Error codes, or ids of velocity limits, that would have refused it.' },
-        }),
-      ),
-      description: 'Blocks and limits were overridden.',
-    },
-  }),
-  ExchangeOrigin: record({
-    rate: record({ base: word(currencies), quote: word(currencies), value: { ...string, description: '1 base = value quote.' } }),
-    reference_rate: maybe(string),
-    rounding: word(roundings),
-    converted_debit: { ...money, description: 'What was converted, without fees, in the debit currency.' },
-    converted_credit: { ...money, description: 'The same in the credit currency.' },
-    spread: { ...money, description: 'Earned beyond the reference rate, in the credit currency; negative for a loss.' },
-    residue: { ...string, description: 'What rounding dropped of the computed amount, with 12 fraction digits.' },
-  }),
   Entry: record({
     account_id: id('acc'),
     account_code: string,

@@ -34,8 +34,9 @@ export function guardRoutes(app: App, parts: GuardParts): () => void {
 }
 
 function guard(route: RouteOptions, { authenticators, limit }: GuardParts): void {
-  const { access = { by: 'anyone' }, doc } = route.config ?? {};
+  const { access = { by: 'anyone' }, doc, weight } = route.config ?? {};
   const check = accessCheck(access, authenticators);
+  if (route.config) route.config.check = check;
   // Health and metrics are answered also when nothing else is.
   const isOperation = doc?.tag === 'Operations';
   const enter = (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void => {
@@ -45,7 +46,7 @@ function guard(route: RouteOptions, { authenticators, limit }: GuardParts): void
       return;
     }
     request.checkedMs = performance.now();
-    const error = limit.enter(request) ?? check(request);
+    const error = limit.enter(request, weight) ?? check(request);
     if (error instanceof Promise) {
       // A client that has left meanwhile has given its slot back: the request must not go on.
       error.then((late) => reply.raw.destroyed || done(late ?? limit.assignTenant(request)), done);
@@ -56,7 +57,7 @@ function guard(route: RouteOptions, { authenticators, limit }: GuardParts): void
   route.onRequest = [enter, ...[route.onRequest ?? []].flat()];
   const before = access.by === 'anyone' ? [] : [recheck(check)];
   const isRead = [route.method].flat().includes('GET') || route.method === 'HEAD';
-  if (!isRead && !route.schema?.body) before.push(rejectBody);
+  if (!isRead && !route.schema?.body && !doc?.stream) before.push(rejectBody);
   route.preValidation = [...before, ...[route.preValidation ?? []].flat()];
   // A parameter that is mistyped must not be taken for one that was left out.
   if (route.url.startsWith('/v1/')) route.schema = { querystring: noFields, ...route.schema };
@@ -84,7 +85,7 @@ function rejectOtherMethods(app: App, url: string, known: Set<string>): void {
   app.route({
     method: app.supportedMethods.filter((method) => !known.has(method)),
     url,
-    // POST to a word instead of an id (`transactions/batch`) means a route of its own, which does not exist.
+    // POST to a word instead of an id (`transactions/refund`) means a route of its own, which does not exist.
     onRequest: (request, _reply, done) => {
       const isUnknown = request.method === 'POST' && hasWordInsteadOfId(request.params);
       done(isUnknown ? new ApiError('route_not_found') : new ApiError('method_not_allowed', { headers: { allow } }));

@@ -11,4 +11,8 @@ export interface Services {
   notifier: Client<typeof NotifierService>;
   /** Posts one transaction; throws a ConnectError. `response` is destroyed once the client is gone. */
   post: (posting: Posting, response?: { destroyed: boolean }) => Promise<{ transaction: Transaction; replayed: boolean }>;
+  /** The ledger that writes a tenant's log. */
+  writerOf: (tenantId: string) => Client<typeof LedgerService>;
+  /** Aborted when the process begins to stop. */
+  shutdown: AbortSignal;
 }

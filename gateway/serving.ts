@@ -13,11 +13,12 @@ import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
 import { buildApp } from './app.ts';
-import { Batcher, type Ledger } from './batcher.ts';
+import { Batcher } from './batcher.ts';
 import { gatewayConfig, type GatewayConfig } from './config.ts';
 import { ApiKeyCache } from './api-keys.ts';
 import { registerRoutes } from './routes/all.ts';
 import type { Services } from './services.ts';
+import { ledgerOf, type Ledger } from './tenant-replica.ts';
 import { TokenVerifier } from './tokens.ts';
 
 /** Calls to the services. */
@@ -48,8 +49,8 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const ledgersNow = () => toWriter.replicas().map(ledgerAt);
   const batcher = new Batcher({ ledgers: ledgersNow, logger, metrics, maxPostings: config.maxInFlight, timeoutMs: 10_000 });
 
-  let closing = false;
-  const readiness = readinessOf({ toIdentity, toLedger, toNotifier }, () => closing);
+  const closing = new AbortController();
+  const readiness = readinessOf({ toIdentity, toLedger, toNotifier }, () => closing.signal.aborted);
 
   const { port } = config;
   const host = await addressOf(config.host);
@@ -68,12 +69,14 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     },
     routes: (registered) => {
       const post: Services['post'] = (posting, response) => batcher.post(posting, response);
-      registerRoutes(registered, { identity, ledger, notifier, tokens, metrics, readiness, post });
+      const writerOf: Services['writerOf'] = (tenantId) => ledgerOf(tenantId, ledgersNow()).client;
+      const shutdown = closing.signal;
+      registerRoutes(registered, { identity, ledger, notifier, tokens, metrics, readiness, post, writerOf, shutdown });
     },
   });
   await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));
   lifetime.add('server', () => {
-    closing = true;
+    closing.abort();
     return app.close();
   });
   logger.info({ port: (app.server.address() as AddressInfo).port }, 'listening');

@@ -46,6 +46,7 @@ test('a double posting answers every field', async () => {
     reverses: null,
     reversed_by: null,
     origin: null,
+    unreversed: null,
   });
   expect((await customer.get(`transactions/${answer.data.transaction.transaction_id}`)).transaction).toEqual(answer.data.transaction);
 });

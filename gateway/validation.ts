@@ -45,13 +45,13 @@ function newAjv(thorough: boolean): Ajv {
 const fastAjv = newAjv(false);
 const thoroughAjv = newAjv(true);
 
-/** A validator of JSON bodies. No body and `null` count as `{}`. */
-export function bodyValidator(schema: Schema): (data: unknown) => Verdict {
+/** A validator of JSON bodies. No body and `null` count as `{}`. `whole`: the body of which this is a part. */
+export function bodyValidator(schema: Schema): (data: unknown, whole?: object) => Verdict {
   const isValid = fastAjv.compile(schema);
   const list = errorLister(schema);
-  return (data) => {
+  return (data, whole) => {
     const body = data ?? {};
-    if (!isValid(body) || needsCloseCheck(body)) {
+    if (!isValid(body) || needsCloseCheck(whole ?? body)) {
       const errors = list(body);
       if (isFilled(errors)) return { error: validationError(errors) };
     }

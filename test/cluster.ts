@@ -240,7 +240,7 @@ export function clientOf(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant
       ...(signal && { signal }),
     });
     const text = await answer.text();
-    const json = answer.headers.get('content-type')?.includes('json') === true && text !== '';
+    const json = answer.headers.get('content-type')?.includes('/json') === true && text !== '';
     return { status: answer.status, headers: answer.headers, body: json ? JSON.parse(text) : text };
   };
   const made = async (path: string, key: string | undefined, body: unknown) => {

@@ -73,7 +73,7 @@ export function contractOf(document: any): Contract {
   ajv.addSchema(document, 'document');
   const operations: Operation[] = Object.entries<Record<string, any>>(document.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, definition]): Operation => {
-      const examples = definition.requestBody?.content['application/json'].examples as Record<string, { value: object }> | undefined;
+      const examples = definition.requestBody?.content['application/json']?.examples as Record<string, { value: object }> | undefined;
       return {
         method: method.toUpperCase(),
         path,

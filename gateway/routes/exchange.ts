@@ -1,22 +1,11 @@
 // Exchange of one currency for another.
-import { object } from '../fields.ts';
+import { exchangeBody } from '../command-bodies.ts';
+import { toPosting } from '../commands.ts';
 import { takeKeyHeader } from '../idempotency.ts';
-import { dryRunQuery, exchangeFields, exchangeOf } from '../payment-fields.ts';
+import { dryRunQuery, exchangeOf } from '../payment-fields.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import {
-  accountErrors,
-  answers,
-  commonFields,
-  exampleTransaction,
-  idempotencyDoc,
-  postingErrors,
-  toPosting,
-  send,
-  lastFields,
-} from './postings.ts';
-
-const exchangeBody = object({ ...commonFields, ...exchangeFields, ...lastFields });
+import { accountErrors, answers, exampleTransaction, idempotencyDoc, postingErrors, send } from './postings.ts';
 
 const exampleExchange = {
   idempotency_key: 'exchange-7',
@@ -112,7 +101,7 @@ export function exchangeRoutes(app: App, { post }: Services): void {
       },
     },
     async (request, reply) => {
-      const posting = toPosting(request, request.body, [], request.query);
+      const posting = toPosting(request, request.body, [], request.query.dry_run === true);
       posting.exchange = exchangeOf(request.body);
       return send(reply, await post(posting, reply.raw), posting.dryRun);
     },

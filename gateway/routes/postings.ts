@@ -1,53 +1,15 @@
-// Routes that post: single entry, double entry, reversal. They are the hot path, so answers are written as text.
-import { setTimeout as pause } from 'node:timers/promises';
-import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { Type, type Static } from 'typebox';
-import type {
-  Posting,
-  ReverseTransactionRequestSchema,
-  ReverseTransactionResponse,
-  Transaction,
-} from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { refusalOf } from '../../services/platform/caller.ts';
-import { newId } from '../../services/platform/ids.ts';
-import { accountCode, amount, currency, description, idempotencyKey, metadata, object, optional, reference, side } from '../fields.ts';
+// Routes that post single and double entries, and what all routes of transactions document. They are the hot path, so answers are written as text.
+import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { FastifyReply } from 'fastify';
+import { doubleBody, singleBody } from '../command-bodies.ts';
+import { toPosting } from '../commands.ts';
 import { takeKeyHeader } from '../idempotency.ts';
-import { metadataText } from '../metadata.ts';
+import { outcomeEnvelope, transactionJson } from '../mapping.ts';
 import type { Answer, Doc } from '../openapi.ts';
-import { pathId } from '../pages.ts';
+import { dryRunQuery } from '../payment-fields.ts';
 import { record, ref } from '../records.ts';
-import { auditContext, callOptions, type App } from '../request-context.ts';
+import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { dryRunEnvelope, envelope, transactionJson } from '../mapping.ts';
-import { addTerms, conditionOf, dryRunQuery, entryRequire, terms } from '../payment-fields.ts';
-
-/** Fields of every posting, before and after its own. */
-export const commonFields = {
-  idempotency_key: optional(idempotencyKey),
-  description: optional(description),
-  reference: optional(reference),
-};
-/** The same, after its own. */
-export const lastFields = { metadata: optional(metadata), ...terms };
-const lineFields = { account_code: accountCode, amount, side, currency };
-const entryFields = { ...lineFields, require: entryRequire };
-
-const singleBody = object({ ...commonFields, ...lineFields, ...lastFields });
-
-const doubleBody = object({
-  ...commonFields,
-  entries: Type.Unsafe<Static<ReturnType<typeof object<typeof entryFields>>>[]>({
-    type: 'array',
-    minItems: 2,
-    maxItems: 200,
-    items: object(entryFields),
-    description: 'Debits and credits must be equal in each currency. An account may appear more than once.',
-  }),
-  ...lastFields,
-});
-
-const reversalBody = object({ idempotency_key: commonFields.idempotency_key, description: commonFields.description });
 
 /** A transaction as an example. */
 export const exampleTransaction = {
@@ -86,6 +48,7 @@ export const exampleTransaction = {
   reverses: null,
   reversed_by: null,
   origin: null,
+  unreversed: null,
 };
 
 /** The answer of routes that return one transaction. */
@@ -97,14 +60,13 @@ const oneOrTried = {
   tries: true,
 };
 
-/** The answers of a posting; `tries` where it takes `dry_run`. */
-export function answers(example: object, tries = true): Record<number, Answer> {
-  const posted = { ...oneTransaction, example: { transaction: example } };
-  const earlier = 'Posted by an earlier request with this key';
+/** The answers of a posting. */
+export function answers(example: object): Record<number, Answer> {
+  const data = { transaction: example };
   return {
-    201: { ...posted, description: 'Posted' },
+    201: { ...oneTransaction, example: data, description: 'Posted' },
     200: {
-      ...(tries ? { ...posted, ...oneOrTried, description: `${earlier}, or a dry run` } : { ...posted, description: earlier }),
+      ...{ ...oneOrTried, example: data, description: 'Posted by an earlier request with this key, or a dry run' },
       headers: ['Idempotent-Replayed'],
     },
   };
@@ -132,7 +94,6 @@ const exampleLines = [
   { account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' },
 ];
 
-// Errors that a reversal may meet too.
 const entryErrors = [
   ...(['insufficient_funds', 'account_closed', 'account_blocked', 'limit_exceeded', 'balance_overflow'] as const),
   'idempotency_key_reused',
@@ -152,8 +113,8 @@ export function accountErrors(...names: string[]): Exclude<Doc['errorFields'], u
     ...Object.fromEntries((['account_not_found', 'account_is_group', 'currency_not_allowed'] as const).map((code) => [code, ofConditions])),
   };
 }
-// For several entries the error names the first that can't be posted.
-const errorFields = {
+/** For several entries the error names the first that can't be posted. */
+export const entriesErrorFields = {
   ...accountErrors('entries[0].account_code'),
   condition_failed: [{ field: 'entries[0].require.available.gte' }, { field: 'require[0].available.gte' }],
 };
@@ -162,72 +123,14 @@ const errorFields = {
 export function send(
   reply: FastifyReply,
   { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean },
-  dryRun = false,
+  dryRun: boolean,
 ): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
-  reply.code(replayed || dryRun ? 200 : 201);
-  if (replayed) reply.header('idempotent-replayed', 'true');
-  return (dryRun ? dryRunEnvelope : envelope)(reply, `"transaction":${transactionJson(transaction)}`);
+  return outcomeEnvelope(reply, `"transaction":${transactionJson(transaction)}`, { status: 201, replayed, dryRun });
 }
 
-type Body = Pick<Static<typeof singleBody>, keyof typeof commonFields | keyof typeof lastFields>;
-type Query = Static<typeof dryRunQuery>;
-type Reversal = MessageInitShape<typeof ReverseTransactionRequestSchema>;
-
-/** How long a reversal may take in all. */
-const reversalMs = 5_000;
-
-/** The message of a posting, with a new transaction id. Written as literals, because protobuf's `create` costs eight times as much. */
-export function toPosting(request: FastifyRequest, body: Body, entries: Static<typeof doubleBody>['entries'], query: Query): Posting {
-  const { actor, requestId, traceparent } = auditContext(request);
-  const posting: Posting = {
-    $typeName: 'ledger.v1.Posting',
-    tenantId: request.caller.tenantId,
-    transactionId: newId('txn'),
-    idempotencyKey: body.idempotency_key ?? '',
-    description: body.description ?? '',
-    entries: entries.map((entry) => ({
-      $typeName: 'ledger.v1.Entry',
-      accountCode: entry.account_code,
-      amount: entry.amount,
-      side: entry.side,
-      currency: entry.currency,
-      ...(entry.require != null && { require: conditionOf(entry.require) }),
-    })),
-    metadata: metadataText(body.metadata),
-    actor,
-    requestId,
-    traceparent,
-    timeoutMs: 0,
-    retry: false,
-    require: [],
-    dryRun: false,
-  };
-  if (body.reference != null) posting.reference = body.reference;
-  return addTerms(posting, body, query, request.caller);
-}
-
-/**
- * Reverses, and repeats the call with the same id while its outcome is unknown. An earlier error would mislead the client: its retry could be
- * rejected, and the first call could post after that.
- */
-async function reverse(ledger: Services['ledger'], reversal: Reversal, request: FastifyRequest): Promise<ReverseTransactionResponse> {
-  const until = performance.now() + reversalMs;
-  for (let attempt = 0; ; attempt++) {
-    const options = callOptions(request, Math.max(1, Math.round(until - performance.now())));
-    try {
-      return await ledger.reverseTransaction({ ...reversal, retry: attempt > 0 }, options);
-    } catch (error) {
-      const refusal = refusalOf(error);
-      if ((refusal && refusal.reason !== 'unavailable') || options.signal.aborted) throw error;
-      await pause(Math.max(0, Math.min(50 * 2 ** attempt, 500, until - performance.now())));
-      if (performance.now() >= until) throw error;
-    }
-  }
-}
-
-/** `/transactions`, `/transactions/double-entry` and `/transactions/:transaction_id/reverse`. */
-export function postingRoutes(app: App, { ledger, post }: Services): void {
+/** `/transactions` and `/transactions/double-entry`. */
+export function postingRoutes(app: App, { post }: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions',
     {
@@ -258,7 +161,7 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
     },
     async (request, reply) => {
       const { account_code, amount, side, currency } = request.body;
-      const posting = toPosting(request, request.body, [{ account_code, amount, side, currency }], request.query);
+      const posting = toPosting(request, request.body, [{ account_code, amount, side, currency }], request.query.dry_run === true);
       return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );
@@ -279,64 +182,13 @@ export function postingRoutes(app: App, { ledger, post }: Services): void {
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
           errors: [...postingErrors, 'unbalanced'],
-          errorFields,
+          errorFields: entriesErrorFields,
         },
       },
     },
     async (request, reply) => {
-      const posting = toPosting(request, request.body, request.body.entries, request.query);
+      const posting = toPosting(request, request.body, request.body.entries, request.query.dry_run === true);
       return send(reply, await post(posting, reply.raw), posting.dryRun);
-    },
-  );
-
-  app.post(
-    '/v1/tenants/:slug/transactions/:transaction_id/reverse',
-    {
-      schema: { body: reversalBody },
-      preValidation: takeKeyHeader,
-      config: {
-        access: { by: 'key', scope: 'transactions:write' },
-        doc: {
-          id: 'reverseTransaction',
-          tag: 'Transactions',
-          summary: 'Reverse a transaction',
-          description: `Posts its mirror entries, once; a reversal cannot be reversed (\`already_reversed\`). It is always in full: post a partial refund as a double entry. Errors name the entries of the reversal, in the order of the original. ${idempotencyDoc('transaction and description', 'a second call is rejected too: \`reversed_by\` of the transaction names the reversal.')}`,
-          idempotent: true,
-          bodies: { reversal: { idempotency_key: 'deposit-42-back', description: 'Deposit was charged back' }, bare: {} },
-          bodyOptional: true,
-          answers: answers(
-            {
-              ...exampleTransaction,
-              kind: 'reversal',
-              idempotency_key: 'deposit-42-back',
-              description: 'Deposit was charged back',
-              reference: null,
-              metadata: {},
-              entries: exampleTransaction.entries.map((entry) => ({
-                ...entry,
-                side: entry.side === 'debit' ? 'credit' : 'debit',
-                balance_after: '0.00',
-              })),
-              reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
-            },
-            false,
-          ),
-          errors: ['transaction_not_found', 'already_reversed', ...entryErrors],
-          errorFields,
-        },
-      },
-    },
-    async (request, reply) => {
-      const { body, caller, params } = request;
-      const reversal = {
-        tenantId: caller.tenantId,
-        transactionId: pathId('transaction_id', params),
-        reversalId: newId('txn'),
-        idempotencyKey: body.idempotency_key ?? '',
-        description: body.description ?? '',
-        ...auditContext(request),
-      };
-      return send(reply, await reverse(ledger, reversal, request));
     },
   );
 }

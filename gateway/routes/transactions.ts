@@ -1,6 +1,6 @@
 // Routes that read transactions.
 import { Type } from 'typebox';
-import { accountCode, currency, object, paging, period, shortPages } from '../fields.ts';
+import { filters, idOf, object, oneOf, paging, period, shortPages, transactionKinds } from '../fields.ts';
 import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
@@ -8,17 +8,11 @@ import type { Services } from '../services.ts';
 import { envelope, pageJson, transactionJson } from '../mapping.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
-const filters = object({
-  account_code: Type.Optional({
-    ...accountCode,
-    description: 'Case-sensitive. An unknown code or a group matches nothing.',
-  } as typeof accountCode),
-  currency: Type.Optional(currency),
-  // An empty value is a filter too: a client that lost its reference must not get the transactions of others.
-  reference: Type.Optional(Type.Unsafe<string>({ type: 'string', maxLength: 255, example: 'INV-1001', 'x-empty': true })),
-  idempotency_key: Type.Optional(
-    Type.Unsafe<string>({ type: 'string', minLength: 1, maxLength: 255, example: 'deposit-42', 'x-empty': true }),
-  ),
+const listQuery = object({
+  ...filters,
+  kind: Type.Optional(oneOf(transactionKinds, { example: 'double' })),
+  hold_id: Type.Optional(idOf('hold', 'Captures of this hold.')),
+  reverses: Type.Optional(idOf('txn', 'Reversals of this transaction, also of parts of it.')),
   ...period,
   ...paging,
 });
@@ -28,14 +22,14 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
   app.get(
     '/v1/tenants/:slug/transactions',
     {
-      schema: { querystring: filters },
+      schema: { querystring: listQuery },
       config: {
         access: { by: 'key', scope: 'transactions:read' },
         doc: {
           id: 'listTransactions',
           tag: 'Transactions',
           summary: 'List transactions',
-          description: `Newest first. ${shortPages} A page may be empty if few of many transactions of a reference match the account or currency.`,
+          description: `Newest first. ${shortPages} A page may be empty if few of many transactions of a reference match the other filters.`,
           answers: {
             200: {
               description: 'A page of transactions',
@@ -56,6 +50,9 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           currency: query.currency,
           reference: query.reference,
           idempotencyKey: query.idempotency_key,
+          kind: query.kind,
+          holdId: query.hold_id,
+          reverses: query.reverses,
           ...periodOf(query),
           limit,
           cursor,

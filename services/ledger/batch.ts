@@ -15,7 +15,7 @@ import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
 import { asDryRun, dependsOnHolds, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
 import { commandsOf, isAbandoned, isUndoable, neverSent, type Done, type Item, type ItemOutcome } from './queue.ts';
 import { readIdsOfRefused, type Settled } from './refused.ts';
-import { takeReversal, untouched } from './reversals.ts';
+import { posted, takeReversal } from './reversals.ts';
 import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
 
@@ -191,7 +191,7 @@ export class Batch {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       if (mark) this.changes.undo(mark);
-      if (!neverSent(item) && error.reason !== 'unavailable') this.refusedAfterSend.add(item.tenant);
+      if (!item.dryRun && !neverSent(item) && error.reason !== 'unavailable') this.refusedAfterSend.add(item.tenant);
       return mark ? { refusal: error, at: done.length } : { refusal: error };
     }
     if (!mark) return done;
@@ -221,7 +221,7 @@ export class Batch {
     if (reversal) this.changes.set(this.known.decided.reversed, targetOf(command), reversal.rest);
     if (isUndoable(item)) {
       this.changes.set(this.known.keysOfIds, idOf(command), command.idempotencyKey);
-      if (!reversal) this.changes.set(this.known.decided.reversed, idOf(command), untouched(transaction.entries));
+      this.changes.set(this.known.decided.reversed, idOf(command), posted(transaction));
     }
     const { transaction: id, fingerprint } = command;
     this.changes.set(this.known.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });

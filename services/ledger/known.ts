@@ -7,7 +7,7 @@ import { unknownHold } from './hold-reads.ts';
 import { currentHold, type CurrentHold, type HoldRow } from './holds.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { commandsOf, isUndoable, type Item } from './queue.ts';
-import { reversibleOf, type Reversible } from './reversals.ts';
+import { posted, reversibleOf, type Reversible } from './reversals.ts';
 import { suspenseCode } from './templates.ts';
 import * as queries from './writer-queries.ts';
 
@@ -72,9 +72,19 @@ export class Known {
   originalOf(command: ValidatedPosting): Reversible {
     const id = targetOf(command);
     const newest = [...this.pending, this.decided].findLast(({ reversed }) => reversed.has(id));
-    const original = newest?.reversed.get(id) ?? this.originals.get(id);
+    const original = newest?.reversed.get(id) ?? this.originals.get(id) ?? this.justPosted(command);
     if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
     return original;
+  }
+
+  // A posting is not among `reversed`, which would cost time, but for few a reversal follows before it can be read.
+  private justPosted({ tenant, target }: ValidatedPosting): Reversible | undefined {
+    for (const { keys } of [...this.pending, this.decided]) {
+      for (const [key, { id, transaction }] of keys) {
+        if (transaction && id === target?.uuid && key.startsWith(tenant)) return posted(transaction);
+      }
+    }
+    return undefined;
   }
 
   /** The hold that a command is about, as it is now. Throws {@link Refusal}: `hold_not_found`. */

@@ -6,7 +6,9 @@ import { inTransaction, openPool, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { listAccounts } from './account-reads.ts';
 import { createAccount, updateAccount } from './accounts.ts';
+import { putDefinition } from './definitions.ts';
 import { readHierarchy } from './hierarchy.ts';
+import { readCounts, readLimits } from './limit-reads.ts';
 import { ledgerPlans } from './query-plans.ts';
 import { listTransactions } from './reads.ts';
 import { usedKeys, readAccounts } from './writer-queries.ts';
@@ -49,6 +51,14 @@ beforeAll(async () => {
   const wanted = { root: 'group', depth: undefined, includeBalances: true };
   await Array.fromAsync(readHierarchy(one, tenant, wanted, (work) => work()));
   await inTransaction(one, [tenant], (client) => readAccounts(client, [[tenant, 'child']]));
+  const limit = { account_code: 'group', applies: 'sum', currency: 'NGN', side: 'debit', max_count: 1, window: { rolling_seconds: 60 } };
+  await putDefinition(one, tenant, 'limit', { id: null, record: JSON.stringify(limit), mustExist: false }, by);
+  const head = { tenant, sequence: 0n, hash: Buffer.alloc(32), lastMs: 0, chart: null, rebuilt: 0n };
+  const states = [{ head, accounts: new Map<string, never>() }];
+  await inTransaction(one, [tenant], async (client) => {
+    await readLimits(client, states);
+    await readCounts(client, states, new Map([[tenant, ['child']]]));
+  });
   await owner.query(
     `insert into accounts select tenant_id, gen_random_uuid(), 'c' || n, name, type, normal_balance, currency, parent_code, is_group, description,
         allow_negative, status, system, metadata, version, created_at, updated_at
@@ -70,13 +80,13 @@ interface PlanNode {
   Plans?: PlanNode[];
 }
 
-const scansOf = (node: PlanNode): PlanNode[] => [
-  ...(node['Relation Name'] === 'accounts' ? [node] : []),
-  ...(node.Plans ?? []).flatMap(scansOf),
+const scansOf = (table: string, node: PlanNode): PlanNode[] => [
+  ...(node['Relation Name'] === table ? [node] : []),
+  ...(node.Plans ?? []).flatMap((each) => scansOf(table, each)),
 ];
 
-/** The index by which a prepared statement finds accounts, and how many of its columns it compares. */
-async function indexOf(name: string): Promise<[index: string | undefined, columns: number][]> {
+/** The index by which a prepared statement finds rows, and how many of its columns it compares. */
+async function indexOf(name: string, table = 'accounts'): Promise<[index: string | undefined, columns: number][]> {
   return inTransaction(one, [tenant], async (client) => {
     const { rows: prepared } = await client.query<{ types: string[] }>(
       'select parameter_types::text[] as types from pg_prepared_statements where name = $1',
@@ -84,7 +94,7 @@ async function indexOf(name: string): Promise<[index: string | undefined, column
     );
     const nulls = prepared[0]!.types.map((type) => `null::${type}`).join(', ');
     const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(`explain (format json) execute ${name} (${nulls})`);
-    const scans = scansOf(rows[0]!['QUERY PLAN'][0].Plan);
+    const scans = scansOf(table, rows[0]!['QUERY PLAN'][0].Plan);
     return scans.map((scan) => [scan['Index Name'], (scan['Index Cond'] ?? '').split(' AND ').length]);
   });
 }
@@ -102,9 +112,15 @@ describe.each(['as a young table', 'after it was analysed'])('%s', (when) => {
     ['levels_below', 'accounts_parent', 2],
     ['accounts_by_code', 'accounts_tenant_id_code_key', 2],
     ['read_accounts', 'accounts_tenant_id_code_key', 2],
+    ['groups_above', 'accounts_tenant_id_code_key', 2],
   ])('%s finds accounts by %s', async (name, index, columns) => {
     expect(await indexOf(name)).toEqual([[index, columns]]);
   });
+});
+
+test('velocity limits and what they have counted are found by their keys', async () => {
+  expect(await indexOf('limits_of_tenants', 'definitions')).toEqual([['definitions_pkey', 2]]);
+  expect(await indexOf('counted_steps', 'velocity')).toEqual([['velocity_pkey', 3]]);
 });
 
 test('a part of the chart is found by the key of its root and by the index of parents', async () => {

@@ -1,0 +1,150 @@
+// Import of any number of transactions and holds as NDJSON, an item a line. The report is streamed while the lines arrive.
+import { PassThrough, Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { recheck } from '../auth.ts';
+import { readItem } from '../batch-items.ts';
+import { ApiError } from '../errors.ts';
+import { flag, object, oneOf } from '../fields.ts';
+import { ChunkReader } from '../import-chunks.ts';
+import { runImport } from '../import.ts';
+import { parseBody } from '../json.ts';
+import { longUploads } from '../malformed-http.ts';
+import { dryRunQuery } from '../payment-fields.ts';
+import type { App } from '../request-context.ts';
+import type { Services } from '../services.ts';
+import { submit } from '../submit.ts';
+import { refuseKeyHeader } from './batch.ts';
+
+const ndjson = 'application/x-ndjson';
+
+const importQuery = object({
+  stop_on_error: Type.Optional({
+    ...flag,
+    default: false,
+    description: 'true: nothing is sent after a chunk in which a line has failed.',
+  } as typeof flag),
+  results: Type.Optional(oneOf(['failed', 'all'], { default: 'failed', description: 'Which lines are reported.' })),
+  ...dryRunQuery.properties,
+});
+
+const exampleLine = (key: string, amount: string) =>
+  JSON.stringify({ op: 'single', idempotency_key: key, account_code: 'MARKETING', amount, side: 'debit', currency: 'USD' });
+const details = { field: 'amount', tag: 'gt', value: '0' };
+const message = 'amount must be greater than zero, not "0"';
+const exampleReport = [
+  { line: 2, status: 400, code: 'validation_failed', error: 'Request validation failed', details, errors: [{ ...details, message }] },
+  { ...{ line: 3, posted: 2, replayed: 0, failed: 1 }, done: true },
+];
+
+/** How long a client may go on sending after an answer that ended early. */
+const lingerMs = 5_000;
+
+/** `POST /transactions/import`. */
+export function importRoutes(app: App, services: Services): void {
+  // Its parser of bodies is not that of the other routes.
+  void app.register((scoped: App, _options, done) => {
+    scoped.removeAllContentTypeParsers();
+    scoped.addContentTypeParser(ndjson, (_request, payload, parsed) => parsed(null, payload));
+    importRoute(scoped, services);
+    done();
+  });
+}
+
+function importRoute(app: App, services: Services): void {
+  app.post(
+    '/v1/tenants/:slug/transactions/import',
+    {
+      schema: { querystring: importQuery },
+      preValidation: [refuseKeyHeader, refuseCompressed],
+      config: {
+        access: { by: 'key', scope: 'transactions:write' },
+        weight: 4,
+        doc: {
+          id: 'importTransactions',
+          tag: 'Transactions',
+          summary: 'Import any number of items',
+          description: [
+            `The body is \`${ndjson}\` of any length: each line is an item of a batch of at most 1 MiB, with its \`idempotency_key\`. Blank lines are skipped; they count as lines. Lines are decided in their order, each by itself.`,
+            'The answer is streamed: `{line, status, transaction_id}` or `{line, status, hold_id}`, or `{line, status, code, error, details}` of a line that failed; after each 1,000 lines `{line, posted, replayed, failed}` with the sums so far; at the end the same with `done`. What is reported is durable.',
+            '`done: false`, with `code` and `error`: the import ended early, because the ledger could not answer, the key was revoked or the server is stopping. Send on from the line after `line`, or everything again: lines that were posted replay. The same holds for an answer that is cut.',
+            'With `stop_on_error` up to 250 lines after the one that failed may have been posted; they are reported. Read the answer while you send: a client that does not stops its own import, and after 90 seconds without progress the connection is closed.',
+          ].join('\n\n'),
+          stream: {
+            type: ndjson,
+            schema: { type: 'string', description: 'Items of a batch, one a line.' },
+            example: [exampleLine('ad-1', '5.00'), exampleLine('ad-2', '0'), exampleLine('ad-3', '7.50'), ''].join('\n'),
+          },
+          answers: {
+            200: {
+              description: 'The report',
+              schema: { type: 'string', description: 'One JSON object a line.' },
+              example: [...exampleReport.map((each) => JSON.stringify(each)), ''].join('\n'),
+              unwrappedType: ndjson,
+            },
+          },
+        },
+      },
+    },
+    (request, reply) => {
+      const { body, query } = request;
+      const dryRun = query.dry_run === true;
+      const sent = (body ?? Readable.from([])) as Readable;
+      const read = (bytes: Buffer) => {
+        const item = parseBody(bytes);
+        return readItem(request, item, Object(item) as object);
+      };
+      const reader = new ChunkReader(openLines(request, reply, sent, services.shutdown), read, () => !sent.readableEnded);
+      const report = runImport({
+        reader,
+        submit: (commands) => submit(services, request, commands, { dryRun, waitsForCapacity: true }),
+        mustEnd: () => mustEnd(request, reply, services.shutdown),
+        stopOnError: query.stop_on_error === true,
+        all: query.results === 'all',
+        dryRun,
+      });
+      reply.header('content-type', `${ndjson}; charset=utf-8`);
+      return reply.send(Readable.from(report));
+    },
+  );
+}
+
+function refuseCompressed({ headers }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  const isPlain = (headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity';
+  const options = { message: 'the body must not be compressed', headers: { 'accept-encoding': 'identity' } };
+  done(isPlain ? undefined : new ApiError('unsupported_media_type', options));
+}
+
+/** The bytes of a request, which end early when the process begins to stop. A body may take any time; what is left of it is read and dropped. */
+function openLines({ raw }: FastifyRequest, reply: FastifyReply, body: Readable, shutdown: AbortSignal): Readable {
+  const { socket } = raw;
+  const bytes = new PassThrough();
+  const end = () => {
+    body.unpipe(bytes);
+    bytes.end();
+  };
+  // The reader gets the error; it may not have begun to read.
+  bytes.on('error', () => undefined);
+  body.pipe(bytes);
+  shutdown.addEventListener('abort', end);
+  longUploads.add(socket);
+  reply.raw.once('finish', () => {
+    raw.resume();
+    setTimeout(() => raw.complete || raw.destroy(), lingerMs).unref();
+  });
+  reply.raw.once('close', () => {
+    shutdown.removeEventListener('abort', end);
+    longUploads.delete(socket);
+    body.unpipe(bytes);
+    bytes.destroy(raw.complete ? undefined : new Error('the client has left'));
+  });
+  return bytes;
+}
+
+/** Whether an import has to end: its key may have been revoked, and the process may be stopping. */
+async function mustEnd(request: FastifyRequest, reply: FastifyReply, shutdown: AbortSignal): Promise<ApiError | undefined> {
+  if (shutdown.aborted) return new ApiError('unavailable', { message: 'the server is stopping' });
+  const { check } = request.routeOptions.config;
+  const error = check && (await new Promise((done) => recheck(check)(request, reply, done)));
+  return error instanceof ApiError || error === undefined ? error : new ApiError('unavailable');
+}
