@@ -12,6 +12,13 @@ const operations = {
   single: ['POST', '/transactions', 'postTransaction'],
   batch: ['', '', 'postTransactions'],
   reverse: ['POST', '/transactions/{transaction_id}/reverse', 'reverseTransaction'],
+  refund: ['POST', '/transactions/{transaction_id}/reverse', 'submit'],
+  hold: ['POST', '/holds', 'submit'],
+  capture: ['POST', '/holds/{hold_id}/capture', 'submit'],
+  void: ['POST', '/holds/{hold_id}/void', 'submit'],
+  submit: ['POST', '/transactions/batch', 'submit'],
+  held: ['GET', '/holds/{hold_id}', 'getHold'],
+  holds: ['GET', '/holds', 'listHolds'],
   transaction: ['GET', '/transactions/{transaction_id}', 'getTransaction'],
   transactions: ['GET', '/transactions', 'listTransactions'],
   setUp: ['POST', '/accounts/setup', 'setUpChart'],
@@ -34,7 +41,7 @@ export interface Call {
   via: Via;
   tenant: { id: string; slug: string; key: string };
   operation: Operation;
-  /** The fields of path, query and body by their names over REST. A batch, over gRPC alone, has `postings`: calls. */
+  /** The fields of path, query and body by their names over REST. `batch`, over gRPC alone, has `postings`: calls. */
   request: Fields;
   requestId?: string;
 }
@@ -117,7 +124,9 @@ export class LedgerApi {
     try {
       const answer = await ask(messageOf(call), signal ? { signal } : {});
       const data = inRestForm(toJson(LedgerService.method[method].output, answer, { alwaysEmitImplicit: true }));
-      return { status: null, data, replayed: answer.replayed === true };
+      return method === 'submit' && call.operation !== 'submit'
+        ? resultOf(data.results[0])
+        : { status: null, data, replayed: answer.replayed === true };
     } catch (error) {
       const refusal = refusalOf(error);
       const isLate = !refusal && error instanceof ConnectError && error.code === Code.DeadlineExceeded;
@@ -135,13 +144,40 @@ export class LedgerApi {
   }
 }
 
+/** The result of one command, as the answer of a call. */
+export function resultOf({ refusal, replayed, ...data }: Fields): Seen {
+  if (!refusal) return { status: null, data, replayed };
+  const { reason: code, message, ...blame } = refusal as Fields;
+  if (failures.includes(code as string)) throw new Failed(String(message), code as string);
+  return { status: null, code, ...blame, replayed: false };
+}
+
 /** A call as a gRPC request. */
 function messageOf({ tenant, operation, request, requestId }: Call): Fields {
   if (operation === 'batch') return { postings: (request['postings'] as Call[]).map((each) => messageOf(each)['posting']) };
   const about = { tenantId: tenant.id, actor: grpcActor, requestId };
+  if (operation === 'submit') return { ...about, atomic: request['atomic'], commands: (request['items'] as Fields[]).map(commandOf) };
+  if (operations[operation][2] === 'submit') return { ...about, commands: [commandOf({ ...request, op: operation })] };
   if (operation !== 'double' && operation !== 'single') return { ...about, ...fieldsOf(request) };
-  const { account_code, amount, side, currency, entries = [{ account_code, amount, side, currency }], ...rest } = request;
-  return { posting: { ...about, ...fieldsOf({ ...rest, entries }) } };
+  return { posting: { ...about, ...postingOf(request) } };
+}
+
+/** A posting of one entry or several. */
+function postingOf({
+  account_code,
+  amount,
+  side,
+  currency,
+  entries = [{ account_code, amount, side, currency }],
+  ...rest
+}: Fields): Fields {
+  return fieldsOf({ ...rest, entries });
+}
+
+/** An item of a batch as a command. */
+function commandOf({ op, ...item }: Fields): Fields {
+  if (op === 'single' || op === 'double') return { command: { case: 'posting', value: postingOf(item) } };
+  return { command: { case: op === 'refund' || op === 'reverse' ? 'reversal' : op, value: fieldsOf(item) } };
 }
 
 function fieldsOf(request: Fields): Fields {
@@ -152,15 +188,18 @@ function fieldsOf(request: Fields): Fields {
       if (name === 'include') return ['includeBalances', true];
       if (name === 'entries') return [name, value.map(fieldsOf)];
       if (name === 'metadata') return [name, JSON.stringify(value)];
-      const isLong = name === 'version' || name === 'after_sequence';
+      const isLong = ['version', 'after_sequence', 'expires_in'].includes(name);
       return [name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), isLong ? BigInt(value) : value];
     }),
   );
 }
 
-const times: Record<string, string> = { createdMs: 'created_at', updatedMs: 'updated_at' };
+const times: Record<string, string> = { createdMs: 'created_at', updatedMs: 'updated_at', expiresMs: 'expires_at', endedMs: 'ended_at' };
 // Where REST has null, messages have no field.
-const nullable = ['reference', 'currency', 'amount', 'reverses', 'reversed_by', 'parent_code', 'description', 'updated_at'];
+const nullable = [
+  ...['reference', 'currency', 'amount', 'reverses', 'reversed_by', 'parent_code', 'description', 'updated_at'],
+  ...['origin', 'unreversed', 'expires_at', 'ended_at'],
+];
 const numbers = ['sequence', 'version', 'children_count'];
 
 /** A message's JSON in the form of REST: names, times, numbers, metadata, nulls, pagination. */
@@ -174,9 +213,11 @@ function inRestForm(value: any): any {
     else if (renamed === 'metadata') fields[renamed] = JSON.parse((each as string) || '{}');
     else if (numbers.includes(renamed)) fields[renamed] = Number(each);
     else if (renamed === 'hash' || renamed === 'previous_hash') fields[renamed] = Buffer.from(each as string, 'base64').toString('hex');
+    else if (renamed === 'unreversed') fields[renamed] = (each as Fields)['amounts'];
     else fields[renamed] = inRestForm(each);
   }
   if ('created_at' in fields && 'transaction_id' in fields && 'kind' in fields) fields['effective_at'] = fields['created_at'];
+  if ('captures' in fields) Object.assign(fields, sums(fields['entries']));
   const { next_cursor, has_more = next_cursor !== '' } = fields;
   if ('next_cursor' in fields || 'has_more' in fields) fields['pagination'] = { next_cursor: next_cursor || null, has_more };
   for (const name of nullable) fields[name] ??= null;
@@ -185,11 +226,14 @@ function inRestForm(value: any): any {
 
 // In REST an event's data is the transaction or account itself, and a node of the hierarchy its account.
 function flattened(fields: Fields): Fields {
-  const { transaction_posted, account_created, account_updated, children, children_count, ...rest } = fields;
+  const { transaction_posted, account_created, account_updated, hold_created, hold_ended, children, children_count, ...rest } = fields;
   if (transaction_posted) {
     const { entries, ...about } = transaction_posted;
     return { ...rest, data: { ...about, ...sums(entries), lines: entries, sequence: rest['sequence'] } };
   }
+  if (hold_created) return { ...rest, data: hold_created.hold };
+  if (hold_ended)
+    return { ...rest, data: { ...hold_ended.hold, ...(rest['type'] === 'hold.voided' && { void_description: hold_ended.description }) } };
   const changed = account_created ?? account_updated;
   if (changed) {
     return { ...rest, data: { ...changed.account, ...(account_updated && { changes: changed.changes }), sequence: rest['sequence'] } };

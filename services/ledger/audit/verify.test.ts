@@ -1,6 +1,7 @@
 // Verify and rebuild against damage of every table and column.
 import { spawnSync } from 'node:child_process';
 import { openAudit, runCommand, type Audit } from '../../../test/audit.ts';
+import { fillLedger } from '../../../test/full-ledger.ts';
 import { entries, newTenant, refusal } from '../../../test/ledger.ts';
 import { toUuid } from '../../platform/ids.ts';
 import { verify } from './verify.ts';
@@ -8,15 +9,27 @@ import { verify } from './verify.ts';
 // One ledger with events of every kind, damaged in every way and restored each time.
 let audit: Audit;
 const { tenantId, tenant } = newTenant();
-const tables = ['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', 'parts', 'definitions', 'velocity'];
+const tables = [
+  'heads',
+  'log',
+  'accounts',
+  'transactions',
+  'entries',
+  'balances',
+  'parts',
+  'holds',
+  'hold_entries',
+  'definitions',
+  'velocity',
+];
 const kept = [...tables, 'relay_marks'];
 /** Columns that may not be null, but for those of primary keys. */
 const required: { table: string; column: string }[] = [];
 
 beforeAll(async () => {
   audit = await openAudit();
-  await live(tenantId);
-  await live(newTenant().tenantId);
+  await fillLedger(audit.ledger.client, tenantId);
+  await fillLedger(audit.ledger.client, newTenant().tenantId);
   // Without constraints, so that damage which they would refuse is found as well.
   const constraints = await audit.owner.query<{ sql: string }>(
     `select case conrelid when 0 then format('alter domain %s drop constraint %I', contypid::regtype, conname)
@@ -48,67 +61,6 @@ async function damage(...statements: [sql: string, values?: unknown[]][]): Promi
   await audit.owner.query('commit');
 }
 
-async function live(tenantId: string): Promise<void> {
-  const { client } = audit.ledger;
-  const post = async (lines: string[], more: { reference?: string } = {}) => {
-    const { transaction } = await client.postTransaction({ posting: { tenantId, entries: entries(...lines), actor: 'k', ...more } });
-    return transaction!.transactionId;
-  };
-  await client.createAccount({ tenantId, accountCode: 'till', name: 'Till', type: 'asset', description: 'by hand', metadata: '{"a":1}' });
-  const single = await post(['till debit 9.99 EUR']);
-  await client.setUpChart({ tenantId, businessType: 'wallet' });
-  await post(['SETTLEMENT-NGN debit 100.00 NGN', 'CUSTOMER-WALLETS-NGN credit 100.00 NGN'], { reference: 'R1' });
-  const double = await post(['CUSTOMER-WALLETS-NGN debit 10.00 NGN', 'FEES-FX credit 4.00 NGN', 'FEES-FX credit 6.00 NGN']);
-  await post(['FX-POSITION-USD debit 1.00 USD', 'till credit 1.00 USD', 'FX-POSITION-NGN credit 1500.00 NGN', 'till debit 1500.00 NGN']);
-  for (const transactionId of [single, double]) await client.reverseTransaction({ tenantId, transactionId });
-  await client.updateAccount({ tenantId, accountCode: 'till', name: 'Till 1', description: '', metadata: '{}' });
-  await client.updateAccount({ tenantId, accountCode: 'REGULATORY-RESERVES', status: 'active', allowNegative: false });
-  await pay(tenantId);
-  await limit(tenantId);
-}
-
-/** Limits that count, and a transaction that is reversed in parts. */
-async function limit(tenantId: string): Promise<void> {
-  const { client } = audit.ledger;
-  const record = { account_code: 'till', currency: 'NGN', side: 'debit', max_amount: '100' };
-  const windows = [{ rolling_seconds: 3600 }, { calendar: 'day', time_zone: 'Africa/Lagos' }];
-  for (const window of windows) await client.putDefinition({ tenantId, kind: 'limit', record: JSON.stringify({ ...record, window }) });
-  const { transaction } = await client.postTransaction({
-    posting: { tenantId, entries: entries('till debit 9.00 NGN', 'SETTLEMENT-NGN credit 9.00 NGN') },
-  });
-  for (const amount of ['2.00', '3.00', '']) {
-    const value = { transactionId: transaction!.transactionId, ...(amount !== '' && { amount }) };
-    const { results } = await client.submit({ tenantId, commands: [{ command: { case: 'reversal', value } }] });
-    expect(results[0]!.refusal).toBeUndefined();
-  }
-}
-
-/** An exchange, and an account with limits that an override has left below them. */
-async function pay(tenantId: string): Promise<void> {
-  const { client } = audit.ledger;
-  const exchange = {
-    debit: { accountCode: 'till', currency: 'EUR', amount: '10.01' },
-    credit: { accountCode: 'CUSTOMER-WALLETS-GBP', currency: 'GBP' },
-    rate: { base: 'GBP', quote: 'EUR', value: '1.17' },
-    fees: [{ accountCode: 'FEES-FX', currency: 'EUR', amount: '0.03' }],
-    spread: { accountCode: 'FX-GAINS', referenceRate: '1.15' },
-  };
-  const { transaction } = await client.postTransaction({ posting: { tenantId, exchange, actor: 'k' } });
-  await client.reverseTransaction({ tenantId, transactionId: transaction!.transactionId });
-  const limits = [{ currency: 'NGN', minAvailable: '-5.00', maxBalance: '7' }];
-  await client.createAccount({ tenantId, accountCode: 'line', name: 'Line', type: 'liability', allowNegative: false, limits });
-  const change = { tenantId, accountCode: 'line' };
-  await client.updateAccount({
-    ...change,
-    limits: { limits: [...limits, { currency: 'USD', maxBalance: '0' }] },
-    blocked: { sides: ['debit'] },
-  });
-  const lines = entries('line debit 9.00 NGN', 'SETTLEMENT-NGN credit 9.00 NGN');
-  expect((await refusal(client.postTransaction({ posting: { tenantId, entries: lines } }))).reason).toBe('account_blocked');
-  await client.postTransaction({ posting: { tenantId, entries: lines, overrideReason: 'charged back' } });
-  await client.updateAccount({ ...change, name: 'Overdrawn line', blocked: { sides: [] } });
-}
-
 async function putBack(): Promise<void> {
   await damage([`truncate ${kept.join(', ')}`], ...kept.map((table): [string] => [`insert into ${table} select * from kept.${table}`]));
 }
@@ -117,7 +69,7 @@ test('verify and rebuild --check find nothing in an intact ledger', async () => 
   expect(await audit.verified()).toEqual([]);
   expect(await audit.checked()).toEqual([]);
   const seen = await verify(audit.operator, {}, () => undefined);
-  expect(seen).toMatchObject({ tenants: 2, transactions: 26, findings: 0 });
+  expect(seen).toMatchObject({ tenants: 2, transactions: 32, findings: 0 });
   expect(seen.events).toBeGreaterThan(120);
 });
 
@@ -130,7 +82,7 @@ const changed: Record<string, (column: string) => string> = {
   int2: (column) => `${column} + 1000`,
   numeric: (column) => `${column} + 1000`,
   bool: (column) => `not ${column}`,
-  timestamptz: (column) => `${column} + interval '1 millisecond'`,
+  timestamptz: (column) => `coalesce(${column}, to_timestamp(0)) + interval '1 millisecond'`,
   bytea: (column) => `set_byte(${column}, length(${column}) - 1, (get_byte(${column}, length(${column}) - 1) + 1) % 256)`,
 };
 
@@ -179,6 +131,8 @@ test.each(tables)('a missing row of %s is found, and one without an event', asyn
     entries: 'position = position + 1000',
     balances: 'account_id = gen_random_uuid()',
     parts: 'number = number + 1000',
+    holds: `sequence = sequence + 1000, id = gen_random_uuid(), idempotency_key = 'x'`,
+    hold_entries: 'position = position + 1000',
     definitions: `id = id || 'x'`,
     velocity: `subject = subject || 'x'`,
   }[table]!;
@@ -221,6 +175,8 @@ test('rebuild restores every projection, and only of the given tenant', async ()
       [`update accounts set name = 'mine', allow_negative = not allow_negative where tenant_id = $1`, [tenant]],
       [`update heads set sequence = 1, chart = null where tenant_id = $1`, [tenant]],
       [`delete from parts where tenant_id = $1`, [tenant]],
+      [`update holds set status = 'voided' where tenant_id = $1`, [tenant]],
+      [`update hold_entries set remaining = 0 where tenant_id = $1`, [tenant]],
       [`update definitions set version = 2 where tenant_id = $1`, [tenant]],
       [`update velocity set steps = '[]' where tenant_id = $1`, [tenant]],
       [`update accounts set name = 'theirs' where tenant_id <> $1 and code = 'till'`, [tenant]],
@@ -340,7 +296,7 @@ describe('as a command', () => {
   test('it prints a summary and ends with 0, or with 1 if something differs', async () => {
     await putBack();
     expect(run('verify')).toMatchObject({ status: 0, stderr: '' });
-    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 26 transactions verified: nothing differs\n$/);
+    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 32 transactions verified: nothing differs\n$/);
     const one = run('rebuild', '--check', '--tenant', tenantId);
     expect(one).toMatchObject({ status: 0, stderr: '' });
     expect(one.stdout).toMatch(/^1 tenant derived from [0-9]+ events: nothing differs\n$/);

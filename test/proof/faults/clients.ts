@@ -4,6 +4,7 @@ import { toDecimal } from '../../../services/platform/money.ts';
 import type { Tenant } from '../../cluster.ts';
 import { Failed, type LedgerApi, type Operation, type Seen, type Via } from '../ledger-api.ts';
 import { seededRandom, type SeededRandom } from '../seeded-random.ts';
+import { useHold, type TriedHold } from './hold-clients.ts';
 
 /** A tenant with a chart and a key. */
 export interface Customer {
@@ -21,6 +22,9 @@ export interface Tried {
   amount: bigint;
   /** Of a reversal: the id of the transaction. */
   reverses?: string;
+  /** Of a capture: what it takes it from; it was refused where the hold had ended. */
+  hold?: { id: string; isFinal: boolean };
+  isRefused?: boolean;
   /** The fault during which it was first sent. */
   during: string;
   /** When it was first sent, and when it was answered, by `performance.now()`. */
@@ -62,6 +66,7 @@ export const sums = {
   double: { code: 'CUSTOMER-WALLETS-NGN', currency: 'NGN' },
   reversal: { code: 'SETTLEMENT-NGN', currency: 'NGN' },
   single: { code: 'OPERATING-CASH', currency: 'USD' },
+  capture: { code: 'CUSTOMER-WALLETS-EUR', currency: 'EUR' },
 } as const;
 
 /** Clients at work until `end`. */
@@ -69,6 +74,7 @@ export class Clients {
   readonly customers: readonly Customer[];
   /** By key, which no two tenants share. */
   readonly tried = new Map<string, Tried>();
+  readonly holds: TriedHold[] = [];
   readonly reads: Read[] = [];
   /** How often there was each answer: `ok`, a refusal's code, or `none` for a reset or a timeout. */
   readonly statuses = new Map<string, number>();
@@ -120,21 +126,20 @@ export class Clients {
     const { tenant } = customer;
     const doubles: Tried[] = [];
     for (let turn = 0; !this.ending.signal.aborted; turn++) {
-      const tried: Tried = {
-        tenantId: tenant.id,
-        key: `client-${number}-${turn}`,
-        kind: random.happens(0.25) ? 'single' : 'double',
-        amount: BigInt(random.whole(1, 1_000_000)),
-        during: this.during,
-        askedAt: performance.now(),
-        answeredAt: Infinity,
-      };
+      const key = `client-${number}-${turn}`;
+      if (random.happens(0.2)) {
+        await useHold({ customer, key, random, clients: this, send: (...request) => this.sent(customer, ...request) });
+        await pause(random.whole(0, this.pauseMs));
+        continue;
+      }
+      const tried = this.begin({
+        ...{ tenantId: tenant.id, key, kind: random.happens(0.25) ? 'single' : 'double', amount: BigInt(random.whole(1, 1_000_000)) },
+      });
       const reversed = random.happens(0.2) ? doubles.pop() : undefined;
       if (reversed) Object.assign(tried, { kind: 'reversal', amount: reversed.amount, reverses: reversed.transactionId });
-      this.tried.set(tried.key, tried);
-      if (await this.post(customer, tried)) {
+      await this.post(customer, tried);
+      if (tried.transactionId !== undefined) {
         if (tried.kind === 'double') doubles.push(tried);
-        this.answered(tenant.id);
         // Not awaited: the time between postings is what is measured.
         if (random.happens(0.3) && this.aside.size < maxReads) {
           const via = random.pick(['rest', 'grpc'] as const);
@@ -149,20 +154,44 @@ export class Clients {
     }
   }
 
-  /** Resolves to whether it was posted; false where it was wrongly refused. */
-  private async post(customer: Customer, tried: Tried): Promise<boolean> {
+  /** Notes a posting that is about to be sent. */
+  begin(posting: Pick<Tried, 'tenantId' | 'key' | 'kind' | 'amount' | 'hold'>): Tried {
+    const tried = { ...posting, during: this.during, askedAt: performance.now(), answeredAt: Infinity };
+    this.tried.set(tried.key, tried);
+    return tried;
+  }
+
+  /** Sends a posting until it is answered. Resolves to how its hold had ended, which is wrong unless it `mayHaveEnded`, else null. */
+  async post(customer: Customer, tried: Tried, mayHaveEnded = false): Promise<string | null> {
+    const seen = await this.sent(customer, ...requestOf(tried));
+    if (seen?.code === undefined && seen?.data) {
+      tried.transactionId = seen.data.transaction.transaction_id;
+      tried.answeredAt = performance.now();
+    } else if (mayHaveEnded && seen?.code === 'hold_ended') {
+      tried.isRefused = true;
+      return String(seen.value);
+    } else if (seen) this.note(`posting ${tried.key} was answered ${JSON.stringify(seen)}`);
+    return null;
+  }
+
+  /** Sends a request with a key until it is answered; null where it never was, which is noted. */
+  private async sent(customer: Customer, operation: Operation, request: Record<string, unknown>): Promise<Seen | null> {
+    const key = String(request['idempotency_key'] ?? request['hold_id']);
     for (let attempt = 0; ; attempt++) {
-      const seen = await this.call(customer, 'rest', ...requestOf(tried));
+      const seen = await this.call(customer, 'rest', operation, request);
       // A first attempt is never a replay.
-      if (seen?.code === undefined && seen?.data && (attempt > 0 || !seen.replayed)) {
-        tried.transactionId = seen.data.transaction.transaction_id;
-        tried.answeredAt = performance.now();
-        return true;
+      if (seen && (attempt > 0 || !seen.replayed)) {
+        this.answered(customer.tenant.id);
+        return seen;
       }
-      if (seen) return this.note(`posting ${tried.key}, attempt ${attempt + 1}, was answered ${JSON.stringify(seen)}`);
-      if (performance.now() - this.endedAt > endMs)
-        return this.note(`posting ${tried.key} is not answered, ${endMs / 1000} s after all faults`);
-      await pause(Math.min(50 * 2 ** attempt, 400));
+      if (seen) this.note(`${operation} ${key}, sent for the first time, was answered ${JSON.stringify(seen)}`);
+      else if (performance.now() - this.endedAt > endMs)
+        this.note(`${operation} ${key} is not answered, ${endMs / 1000} s after all faults`);
+      else {
+        await pause(Math.min(50 * 2 ** attempt, 400));
+        continue;
+      }
+      return null;
     }
   }
 
@@ -209,9 +238,8 @@ export class Clients {
   }
 
   /** Notes an answer that no fault explains. */
-  private note(what: string): false {
+  note(what: string): void {
     if (this.wrong.length < 100) this.wrong.push(what);
-    return false;
   }
 
   private answered(tenantId: string): void {
@@ -222,8 +250,9 @@ export class Clients {
   }
 }
 
-function requestOf({ key: idempotency_key, kind, amount, reverses }: Tried): [Operation, Record<string, unknown>] {
+function requestOf({ key: idempotency_key, kind, amount, reverses, hold }: Tried): [Operation, Record<string, unknown>] {
   if (kind === 'reversal') return ['reverse', { idempotency_key, transaction_id: reverses }];
+  if (kind === 'capture') return ['capture', { idempotency_key, hold_id: hold?.id, amount: toDecimal(amount), final: hold?.isFinal }];
   const { code, currency } = sums[kind];
   const line = { account_code: code, amount: toDecimal(amount), side: 'credit', currency };
   if (kind === 'single') return ['single', { idempotency_key, ...line }];

@@ -11,6 +11,7 @@ import { verify } from '../../../services/ledger/audit/verify.ts';
 import { openCaller } from '../../../services/platform/caller.ts';
 import type { Cluster } from '../../cluster.ts';
 import type { Clients } from './clients.ts';
+import { holdFaults } from './hold-history.ts';
 import { historyFaults, type HistoryFaults } from './history.ts';
 
 /** What the checks found. */
@@ -24,7 +25,7 @@ export interface FinalState extends HistoryFaults {
 }
 
 /** What every tenant's webhook asks for. */
-export const subscribed = ['transaction.posted', 'balance.updated'];
+export const subscribed = ['transaction.posted', 'balance.updated', 'hold.created', 'hold.captured', 'hold.voided', 'hold.expired'];
 /** All work must be done so many seconds after the last fault. */
 const maxSettleSeconds = 180;
 
@@ -40,7 +41,7 @@ export async function finalChecks(cluster: Cluster, clients: Clients, received: 
   const findings = left.map((each) => `stuck: ${each}`);
   const events = await eventsOf(cluster, clients);
   const history = historyFaults(events, clients.tried, clients.reads);
-  findings.push(...history.findings.slice(0, 20));
+  findings.push(...history.findings.slice(0, 20), ...holdFaults(events, clients.holds).slice(0, 20));
   const keys = new Map([...clients.tried.values()].map(({ key, transactionId }) => [transactionId, key]));
   const delivered = events.filter(({ type }) => subscribed.includes(type));
   const missing = delivered.filter(({ id }) => !received.has(id));
@@ -72,6 +73,7 @@ async function unfinished(cluster: Cluster): Promise<string[]> {
       'tenants with unpublished events',
       'from heads h left join relay_marks m using (tenant_id) where h.sequence > coalesce(m.sequence, 0)',
     ),
+    count('ledger', 'balances with something pending', 'from balances where pending_debits + pending_credits > 0'),
     count('ledger', 'dead letters of the relay', 'from relay_dead_letters where published_at is null'),
     behind(cluster),
     count('notifier', 'pending deliveries', `from deliveries where status = 'pending'`),

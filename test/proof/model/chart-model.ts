@@ -50,8 +50,9 @@ export function change(ledger: LedgerModel, code: string, { version, ...wanted }
 function misfits(ledger: LedgerModel, account: Account, name: string, value: unknown): Refused[] {
   const code = account.account_code;
   const fault = (reason: string): Refused[] => [{ code: reason, field: name, tag: reason, value }];
-  const balances = currencies.map((currency) => ledger.net(account, ledger.totalsOf(code, currency)));
-  if (name === 'allow_negative') return value === false && balances.some((each) => each < 0n) ? fault('insufficient_funds') : [];
+  const totals = currencies.map((currency) => ledger.totalsOf(code, currency));
+  const isShort = totals.some((each) => ledger.available(account, each) < 0n);
+  if (name === 'allow_negative') return value === false && isShort ? fault('insufficient_funds') : [];
   if (name === 'parent_code') {
     const parent = ledger.accounts.get(value as string);
     if (!parent) return fault('account_not_found');
@@ -60,7 +61,8 @@ function misfits(ledger: LedgerModel, account: Account, name: string, value: unk
   }
   if (name !== 'status') return [];
   const below = [...ledger.accounts.values()].some((each) => each.parent_code === code && each.status === 'active');
-  if (value === 'closed') return below || balances.some((each) => each !== 0n) ? fault('account_not_empty') : [];
+  const isUsed = totals.some((each) => ledger.net(account, each) !== 0n || each.pending.debit + each.pending.credit > 0n);
+  if (value === 'closed') return below || isUsed ? fault('account_not_empty') : [];
   const parent = ledger.accounts.get(account.parent_code ?? '');
   return parent?.status === 'closed' ? fault('parent_invalid') : [];
 }
@@ -151,7 +153,7 @@ function totalsBelow(ledger: LedgerModel, top: Account): object[] {
     if (all.every(({ version }) => version === 0)) return [];
     const debit = all.reduce((sum, each) => sum + each.debit, 0n);
     const credit = all.reduce((sum, each) => sum + each.credit, 0n);
-    const balance = decimal(ledger.net(top, { debit, credit, version: 0 }));
+    const balance = decimal(ledger.net(top, { ...all[0]!, debit, credit }));
     return [{ currency, debits: decimal(debit), credits: decimal(credit), balance }];
   });
 }
@@ -178,15 +180,18 @@ export function balance(ledger: LedgerModel, code: string, wanted?: string): Exp
   const { account: named, currency } = found;
   const totals = ledger.totalsOf(code, currency);
   const untouched = totals.version === 0 ? { updated_at: null } : {};
-  const pending = { pending_debits: '0.00', pending_credits: '0.00' };
-  return { status: 200, data: { balance: { ...balanceOf(ledger, named, currency, totals), ...pending, ...untouched } } };
+  return { status: 200, data: { balance: { ...balanceOf(ledger, named, currency, totals), ...untouched } } };
 }
 
 /** A balance as answers and events show it, after these totals. */
 export function balanceOf(ledger: LedgerModel, account: Account, currency: string, totals: Totals): Record<string, unknown> {
-  const balance = decimal(ledger.net(account, totals));
-  const sums = { balance, available: balance, debits: decimal(totals.debit), credits: decimal(totals.credit) };
-  return { account_id: account.id, account_code: account.account_code, currency, ...sums, version: totals.version };
+  const { debit, credit, pending, version } = totals;
+  return {
+    ...{ account_id: account.id, account_code: account.account_code, currency, version },
+    ...{ balance: decimal(ledger.net(account, totals)), available: decimal(ledger.available(account, totals)) },
+    ...{ debits: decimal(debit), credits: decimal(credit) },
+    ...{ pending_debits: decimal(pending.debit), pending_credits: decimal(pending.credit) },
+  };
 }
 
 /** Days, `YYYY-MM-DD`: the first included, and the first excluded. */
@@ -216,12 +221,20 @@ export function history(ledger: LedgerModel, code: string, wanted: string, days:
 /** Newest first. */
 export function transactions(
   ledger: LedgerModel,
-  filter: { account_code?: string; currency?: string; reference?: string; idempotency_key?: string } & Days,
+  filter: {
+    account_code?: string;
+    currency?: string;
+    hold_id?: string;
+    reference?: string;
+    idempotency_key?: string;
+    kind?: string;
+  } & Days,
 ): Transaction[] {
-  const { account_code, currency, start_date, end_date, ...own } = filter;
+  const { account_code, currency, hold_id, start_date, end_date, ...own } = filter;
   const fits = (each: Transaction) =>
     within({ start_date, end_date }, each) &&
     Object.entries(own).every(([name, value]) => valueOf(each[name as keyof typeof own]) === value) &&
+    (hold_id === undefined || each.origin?.hold_id.known() === hold_id) &&
     (account_code === undefined || each.entries.some((entry) => entry.account_code === account_code)) &&
     (currency === undefined || each.entries.some((entry) => entry.currency === currency));
   return ledger.transactions.filter(fits).reverse();

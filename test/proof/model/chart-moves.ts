@@ -163,7 +163,7 @@ export const readMoves: Moves = {
   transactions: {
     weight: 4,
     own: {
-      filter: fc.constantFrom('none', 'none', 'account_code', 'currency', 'reference', 'idempotency_key'),
+      filter: fc.constantFrom('none', 'none', 'account_code', 'currency', 'reference', 'idempotency_key', 'kind', 'hold_id'),
       days,
       at: nat,
       limit: fc.constantFrom(3, 10, 100),
@@ -178,6 +178,8 @@ export const readMoves: Moves = {
         currency: currencies[at % 3],
         reference: 'INV-1',
         idempotency_key: valueOf(some?.idempotency_key),
+        kind: some?.kind,
+        hold_id: tenant.ledger.holds[at % Math.max(1, tenant.ledger.holds.length)]?.hold_id.known(),
       };
       const wanted = { ...defined({ [filter]: values[filter] }), ...daysOf(tenant.ledger, step) };
       await run.pages(step, tenant, ['transactions', { ...wanted, limit }], 'transactions', transactions(tenant.ledger, wanted));
@@ -222,7 +224,9 @@ export const readMoves: Moves = {
       const { log } = tenant.ledger;
       const limit = step['limit'] as number;
       const from = (step['after'] as number) % (log.length + 2);
-      const events = log.slice(from, from + limit).map(({ changes: _, ...event }, index) => ({ ...event, sequence: from + index + 1 }));
+      const events = log
+        .slice(from, from + limit)
+        .map(({ changes: _, captured: __, ...event }, index) => ({ ...event, sequence: from + index + 1 }));
       const expected = { status: 200, data: { events, pagination: { has_more: from + limit < log.length } } };
       await run.read(step, tenant, 'events', { after_sequence: from, limit }, expected);
     },

@@ -2,13 +2,16 @@
 import { bodySignature } from '../../../services/notifier/webhook.ts';
 import { until } from '../../notifier.ts';
 import { balanceOf } from './chart-model.ts';
-import { difference } from './expectation.ts';
+import { difference, valueOf } from './expectation.ts';
 import { Divergence, type ModelRun, type Tenant } from './model-run.ts';
 import type { Moves } from './posting-moves.ts';
 import { decimal } from './records.ts';
 
 const secret = 'the secret of every webhook here';
-const types = ['transaction.posted', 'balance.updated', 'account.created', 'account.updated'];
+const types = [
+  ...['transaction.posted', 'balance.updated', 'account.created', 'account.updated'],
+  ...['hold.created', 'hold.captured', 'hold.voided', 'hold.expired'],
+];
 
 export const deliveryMoves: Moves = {
   subscribe: {
@@ -25,18 +28,25 @@ export const deliveryMoves: Moves = {
   },
 };
 
-/** What must be delivered, by type, sequence and balance. */
+/** What must be delivered, by what it is about. */
 function expectedOf({ ledger }: Tenant): Map<string, unknown> {
-  const all = ledger.log.flatMap(({ type, data, changes }): [string, unknown][] => {
-    const { sequence, transaction_id } = data;
-    const updates = changes.map(({ account, currency, before, after }): [string, unknown] => {
+  const all = ledger.log.flatMap(({ type, data, changes, captured }, index): [string, object][] => {
+    const { transaction_id = null, hold_id = captured?.hold_id ?? null } = data;
+    const updates = changes.map(({ account, currency, before, after }): [string, object] => {
       const previous_balance = decimal(ledger.net(account, before));
-      const update = { ...balanceOf(ledger, account, currency, after), previous_balance, transaction_id, sequence };
-      return [`balance.updated ${String(sequence)} ${account.account_code} ${currency}`, update];
+      const update = { ...balanceOf(ledger, account, currency, after), previous_balance, transaction_id, hold_id, sequence: index + 1 };
+      return ['balance.updated', update];
     });
-    return [[`${type} ${String(sequence)}`, data], ...updates];
+    return [[type, data], ...updates, ...(captured ? [['hold.captured', { ...captured, transaction_id }] as [string, object]] : [])];
   });
-  return new Map(all);
+  return new Map(all.map(([type, data]) => [subjectOf(type, data), data]));
+}
+
+/** Names an event by its data, of which each type has another part that differs. */
+function subjectOf(type: string, data: Record<string, any>): string {
+  const { sequence, account_code, currency, transaction_id } = data;
+  if (type === 'balance.updated') return `${type} ${sequence} ${account_code} ${currency}`;
+  return type === 'hold.captured' ? `${type} ${String(valueOf(transaction_id))}` : `${type} ${sequence}`;
 }
 
 /** Waits until everything has arrived, and compares it. Throws {@link Divergence}. */
@@ -49,7 +59,7 @@ export async function settle(run: ModelRun, tenant: Tenant): Promise<void> {
   await until(() => Promise.resolve(received().length >= expected.size || Date.now() > end));
   for (const { headers, body } of received()) {
     const { type, data, tenant_id } = JSON.parse(body) as { type: string; data: any; tenant_id: string };
-    const subject = `${type} ${data.sequence}${type === 'balance.updated' ? ` ${data.account_code} ${data.currency}` : ''}`;
+    const subject = subjectOf(type, data);
     const isSigned = headers['x-webhook-signature'] === bodySignature(secret, body);
     if (!expected.has(subject) || tenant_id !== tenant.id || !isSigned) throw new Divergence(`an unexpected delivery: ${body}`);
     const wrong = difference(expected.get(subject), data, subject);

@@ -3,6 +3,7 @@ import type { Seen } from '../ledger-api.ts';
 
 const kinds = {
   acc: /^acc_[0-7][0-9a-hjkmnp-tv-z]{25}$/,
+  hold: /^hold_[0-7][0-9a-hjkmnp-tv-z]{25}$/,
   evt: /^evt_[0-7][0-9a-hjkmnp-tv-z]{25}$/,
   txn: /^txn_[0-7][0-9a-hjkmnp-tv-z]{25}$/,
   time: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
@@ -51,9 +52,12 @@ export type Expected = { status: number; data: unknown; replayed?: boolean } | {
 
 const statuses: Record<number, string> = {
   400: 'validation_failed',
-  404: 'account_not_found transaction_not_found',
-  409: 'account_code_taken chart_exists version_conflict account_not_empty already_reversed account_is_system',
-  422: 'parent_invalid unbalanced insufficient_funds account_closed account_is_group currency_not_allowed idempotency_key_reused',
+  404: 'account_not_found transaction_not_found hold_not_found',
+  409: 'account_code_taken chart_exists version_conflict account_not_empty already_reversed account_is_system hold_ended',
+  422: [
+    'parent_invalid unbalanced insufficient_funds account_closed account_is_group currency_not_allowed idempotency_key_reused',
+    'hold_exceeded reversal_exceeded entries_mismatch',
+  ].join(' '),
 };
 
 /** Every refusal that the steps must reach, like `409 chart_exists` or `gRPC unbalanced`. */

@@ -2,97 +2,230 @@
 import { rejectionOf } from './chart-model.ts';
 import { Learned, valueOf, type Expected, type Refused } from './expectation.ts';
 import { add, decimal, fingerprint, minor, newSuspense, newTransaction, other, posted, unbalanced } from './records.ts';
-import type { About, Account, By, Line, LogEvent, Names, Request, Totals, Transaction } from './records.ts';
+import type { About, Account, By, Change, Entry, Hold, Line, LogEvent, Names, Part, Request, Totals, Transaction } from './records.ts';
+
+/** What an event moves, reserves and releases. */
+export interface Moved {
+  lines: Line[];
+  reserved?: Line[];
+  released?: Line[];
+}
 
 /** One tenant's ledger. Each method changes the model and returns what the cluster must answer. */
 export class LedgerModel {
   readonly accounts = new Map<string, Account>();
   readonly totals = new Map<string, Totals>();
   readonly transactions: Transaction[] = [];
+  readonly holds: Hold[] = [];
   readonly log: LogEvent[] = [];
   chart: string | null = null;
+  /** The requests that made transactions and holds, in a form that is equal for equal ones. */
+  readonly asked = new Map<Transaction | Hold, string>();
+  /** What is left to reverse of each entry, minor units, where a part is reversed. */
+  readonly left = new Map<Transaction, bigint[]>();
 
   /** The balance of an account in its normal direction. A test replaces it by a wrong rule. */
   net({ normal_balance }: Pick<Account, 'normal_balance'>, totals: Totals): bigint {
     return totals[normal_balance] - totals[other(normal_balance)];
   }
 
+  /** What an account can spend: what is on its way out is spent. */
+  available(account: Pick<Account, 'normal_balance'>, totals: Totals): bigint {
+    return this.net(account, totals) - totals.pending[other(account.normal_balance)];
+  }
+
   totalsOf(code: string, currency: string): Totals {
-    return this.totals.get(`${code} ${currency}`) ?? { debit: 0n, credit: 0n, version: 0 };
+    return this.totals.get(`${code} ${currency}`) ?? { debit: 0n, credit: 0n, pending: { debit: 0n, credit: 0n }, version: 0 };
   }
 
   post(request: Request, by: By): Expected {
-    const { kind, description, reference, metadata, transaction_id: id, idempotency_key: key = id } = request;
-    const about = { kind, description: description ?? '', reference: reference ?? null, metadata: metadata ?? {}, reverses: null };
+    const { kind, transaction_id: id, idempotency_key: key = id } = request;
+    const about = { kind, ...this.described(request), reverses: null, origin: null };
     const lines = request.entries.map((entry) => ({ ...entry, amount: decimal(minor(entry.amount)), counter: false }));
-    return this.repeated(key, about, lines) ?? this.book(about, lines, { key, id }, by);
+    const asked = fingerprint([about, lines]);
+    return this.repeated(this.transactions, key, asked) ?? this.book(about, { lines }, { key, id }, by, asked);
   }
 
-  reverse(original: Transaction | undefined, { idempotency_key: key, description }: Partial<Request>, by: By): Expected {
+  reverse(original: Transaction | undefined, request: Partial<Request> & Part, by: By): Expected {
     if (!original) return { refused: [{ code: 'transaction_not_found' }] };
-    const reverses = original.transaction_id;
-    const about = { kind: 'reversal' as const, description: description ?? '', reference: null, metadata: {}, reverses };
-    const lines = original.entries.map((entry) => ({ ...entry, side: other(entry.side) }));
-    const known = this.repeated(key, about, lines);
+    const about = { kind: 'reversal' as const, ...this.described(request), reverses: original.transaction_id, origin: null };
+    const asked = fingerprint([about, normalized(request)]);
+    const key = request.idempotency_key;
+    const known = this.repeated(this.transactions, key, asked);
     if (known) return known;
     if (original.kind === 'reversal' || original.reversed_by) return { refused: [{ code: 'already_reversed' }] };
-    const outcome = this.book(about, lines, { key, id: undefined }, by);
-    if ('data' in outcome) original.reversed_by = this.transactions.at(-1)!.transaction_id;
+    const mirrored = original.entries.map((entry) => ({ ...entry, side: other(entry.side) }));
+    const before = this.left.get(original) ?? mirrored.map(({ amount }) => minor(amount));
+    const taken = takePart(mirrored, before, request, 'reversal_exceeded');
+    if ('refused' in taken) return taken;
+    const left = before.map((each, index) => each - taken.amounts[index]!);
+    const isLast = left.every((each) => each === 0n);
+    const unreversed = isLast ? null : left.map(decimal);
+    const outcome = this.book(about, { lines: taken.lines }, { key, id: undefined }, by, asked, unreversed);
+    if ('refused' in outcome) return outcome;
+    this.left.set(original, left);
+    original.unreversed = unreversed;
+    if (isLast) original.reversed_by = this.transactions.at(-1)!.transaction_id;
     return outcome;
   }
 
-  private repeated(key: string | undefined, about: About, lines: Line[]): Expected | null {
-    const past = this.transactions.find((each) => key !== undefined && valueOf(each.idempotency_key) === key);
+  /** The free fields of a request, with their defaults. */
+  described({ description, reference, metadata }: Partial<Request>): Pick<About, 'description' | 'reference' | 'metadata'> {
+    return { description: description ?? '', reference: reference ?? null, metadata: metadata ?? {} };
+  }
+
+  /** The answer to a key that was used, or null. */
+  repeated(all: (Transaction | Hold)[], key: string | undefined, asked: string): Expected | null {
+    const past = all.find((each) => key !== undefined && valueOf(each.idempotency_key) === key);
     if (!past) return null;
-    if (fingerprint(past, past.entries) === fingerprint(about, lines)) return { status: 200, replayed: true, data: { transaction: past } };
+    // As it is now: a batch may change it later.
+    const data = 'transaction_id' in past ? { transaction: { ...past } } : { hold: { ...past } };
+    if (this.asked.get(past) === asked) return { status: 200, replayed: true, data };
     return { refused: [{ code: 'idempotency_key_reused', tag: 'idempotency_key_reused', field: 'idempotency_key', value: key }] };
   }
 
-  private book(about: About, lines: Line[], names: Names, by: By): Expected {
-    const single = about.kind === 'single';
-    const refused: Refused[] = [];
-    const refuse = (code: string, line: Line) => {
-      const field = single ? 'account_code' : `entries[${lines.indexOf(line)}].account_code`;
-      refused.push({ code, tag: code, field, value: line.account_code });
-    };
-    for (const value of single ? [] : unbalanced(lines)) refused.push({ code: 'unbalanced', tag: 'unbalanced', field: 'entries', value });
-    for (const line of lines) {
-      const misfit = rejectionOf(line, this.accounts.get(line.account_code), single);
-      if (misfit !== null) refuse(misfit, line);
-    }
-    if (refused.length > 0) return { refused };
-
-    const [entry] = lines as [Line];
+  /** Posts lines, or says why not. `unreversed`: what a reversal leaves of its original. */
+  book(about: About, moved: Moved, names: Names, by: By, asked: string, unreversed: string[] | null = null): Expected {
+    const isSingle = about.kind === 'single';
+    const [entry] = moved.lines as [Line];
     const suspense = this.accounts.get(`SUSPENSE-${entry.currency}`) ?? newSuspense(entry.currency);
-    if (single) lines.push({ ...entry, account_code: suspense.account_code, side: other(entry.side), counter: true });
-    const changes = [...Map.groupBy(lines, (line) => `${line.account_code} ${line.currency}`)].map(([index, own]) => {
-      const account = this.accounts.get(own[0]!.account_code) ?? suspense;
-      const before = this.totalsOf(account.account_code, own[0]!.currency);
-      return { index, own, account, currency: own[0]!.currency, before, after: add(before, own) };
-    });
-    for (const { own, account, before, after } of changes) {
-      const left = this.net(account, after);
-      const lowers = own.findLast((line) => line.side !== account.normal_balance)!;
-      if (!account.allow_negative && left < 0n && left < this.net(account, before)) refuse('insufficient_funds', lowers);
-    }
+    const counter = { ...entry, account_code: suspense.account_code, side: other(entry.side), counter: true };
+    const refused = this.misfits(moved.lines, isSingle);
     if (refused.length > 0) return { refused };
+    const lines = isSingle ? [...moved.lines, counter] : moved.lines;
+    const changes = this.changesOf({ ...moved, lines }, suspense);
+    const short = this.shortOf(changes, lines, isSingle);
+    if (short.length > 0) return { refused: short };
 
-    if (single && !this.accounts.has(suspense.account_code)) this.record(suspense, 'account.created', by);
-    const entries = lines.map((line) => {
-      const { account, before, own } = changes.find((change) => change.own.includes(line))!;
-      const after = add(before, own.slice(0, own.indexOf(line) + 1));
+    if (isSingle && !this.accounts.has(suspense.account_code)) this.record(suspense, 'account.created', by);
+    const running = new Map<string, Totals>();
+    const entries = lines.map((line): Entry => {
+      const { account, before } = changes.find(
+        (change) => change.account.account_code === line.account_code && change.currency === line.currency,
+      )!;
+      const index = `${line.account_code} ${line.currency}`;
+      const after = add(running.get(index) ?? before, [line]);
+      running.set(index, after);
       return { ...line, account_id: account.id, balance_after: decimal(this.net(account, after)) };
     });
-    for (const { index, after } of changes) this.totals.set(index, after);
     const transaction = newTransaction(about, entries, this.log.length + 1, names);
     this.transactions.push(transaction);
-    this.log.push({ ...by, type: 'transaction.posted', data: posted(transaction), changes, id: new Learned('evt') });
+    this.asked.set(transaction, asked);
+    this.write('transaction.posted', posted(transaction, unreversed), changes, by);
     return { status: 201, data: { transaction } };
+  }
+
+  /** Why lines can't be posted or held, whatever the balances. */
+  misfits(lines: Line[], isSingle = false): Refused[] {
+    const refused: Refused[] = [];
+    for (const value of isSingle ? [] : unbalanced(lines)) refused.push({ code: 'unbalanced', tag: 'unbalanced', field: 'entries', value });
+    for (const [index, line] of lines.entries()) {
+      const code = rejectionOf(line, this.accounts.get(line.account_code), isSingle);
+      if (code !== null) refused.push({ code, tag: code, field: fieldOf(index, isSingle), value: line.account_code });
+    }
+    return refused;
+  }
+
+  /** What an event changes, one balance each. */
+  changesOf({ lines, reserved = [], released = [] }: Moved, suspense?: Account): Change[] {
+    const of = (all: Line[], index: string) => all.filter((line) => `${line.account_code} ${line.currency}` === index);
+    const touched = new Map([...lines, ...reserved, ...released].map((line) => [`${line.account_code} ${line.currency}`, line]));
+    return [...touched].map(([index, { account_code, currency }]) => {
+      const before = this.totalsOf(account_code, currency);
+      const after = add(before, of(lines, index), of(reserved, index), of(released, index));
+      return { account: this.accounts.get(account_code) ?? suspense!, currency, before, after };
+    });
+  }
+
+  /** Which accounts would have too little; `lines` are those of the request. */
+  shortOf(changes: Change[], lines: Line[], isSingle = false): Refused[] {
+    return changes.flatMap(({ account, currency, before, after }) => {
+      const left = this.available(account, after);
+      if (account.allow_negative || left >= 0n || left >= this.available(account, before)) return [];
+      const lowers = (line: Line) =>
+        line.account_code === account.account_code && line.currency === currency && line.side !== account.normal_balance;
+      const at = lines.findLastIndex(lowers);
+      const code = 'insufficient_funds';
+      return { code, tag: code, field: fieldOf(at, isSingle), value: lines[at]!.account_code };
+    });
+  }
+
+  /** Writes an event with what it changes. */
+  write(type: string, data: Record<string, unknown>, changes: Change[], by: By): void {
+    for (const { account, currency, after } of changes) this.totals.set(`${account.account_code} ${currency}`, after);
+    this.log.push({ ...by, type, data, changes, id: new Learned('evt') });
   }
 
   /** Writes an account's present state to the chart and the log. */
   record(account: Account, type: 'account.created' | 'account.updated', by: By, more: object = {}): void {
     this.accounts.set(account.account_code, account);
-    this.log.push({ ...by, type, data: { ...account, ...more, sequence: this.log.length + 1 }, changes: [], id: new Learned('evt') });
+    this.write(type, { ...account, ...more, sequence: this.log.length + 1 }, [], by);
   }
+
+  /** Remembers the present state; the function that is returned goes back to it. */
+  mark(): () => void {
+    const maps = [this.accounts, this.totals, this.asked, this.left].map(
+      (map) => [map as Map<unknown, unknown>, new Map(map as Map<unknown, unknown>)] as const,
+    );
+    const lists = [this.transactions, this.holds, this.log].map((list) => [list as unknown[], list.length] as const);
+    const records = [...this.transactions, ...this.holds].map((each) => [each, { ...each }] as const);
+    return () => {
+      for (const [map, before] of maps) {
+        map.clear();
+        for (const [key, value] of before) map.set(key, value);
+      }
+      for (const [list, length] of lists) list.length = length;
+      for (const [record, before] of records) Object.assign(record, before);
+    };
+  }
+}
+
+/** What a part takes of lines of which so much is left, minor units; or why it can't. Lines that are alike are filled in their order. */
+export function takePart(
+  lines: Line[],
+  left: bigint[],
+  { amount, entries }: Part,
+  exceeded: string,
+): { lines: Line[]; amounts: bigint[] } | { refused: Refused[] } {
+  const all = lines.map((line, index) => ({ ...line, amount: decimal(left[index]!) }));
+  if (amount !== undefined) {
+    const refuse = (code: string) => ({ refused: [{ code, tag: code, field: 'amount' }] });
+    if (lines.length !== 2) return refuse('entries_mismatch');
+    const units = minor(amount);
+    return left.some((each) => each < units)
+      ? refuse(exceeded)
+      : { lines: all.map((line) => ({ ...line, amount: decimal(units) })), amounts: [units, units] };
+  }
+  if (entries === undefined) return { lines: all.filter((line) => minor(line.amount) > 0n), amounts: left };
+  const refused: Refused[] = unbalanced(entries).map((value) => ({ code: 'unbalanced', tag: 'unbalanced', field: 'entries', value }));
+  const rest = [...left];
+  const taken = entries.map((entry, index) => {
+    const alike = lines.map((line, at) => ({ line, at })).filter(({ line }) => isAlike(line, entry));
+    if (alike.length === 0)
+      refused.push({ code: 'entries_mismatch', tag: 'entries_mismatch', field: fieldOf(index), value: entry.account_code });
+    let open = minor(entry.amount);
+    for (const { at } of alike) {
+      const part = rest[at]! < open ? rest[at]! : open;
+      rest[at]! -= part;
+      open -= part;
+    }
+    if (alike.length > 0 && open > 0n) refused.push({ code: exceeded, tag: exceeded, field: `entries[${index}].amount` });
+    return { ...entry, amount: decimal(minor(entry.amount)), counter: alike[0]?.line.counter ?? false };
+  });
+  return refused.length > 0 ? { refused } : { lines: taken, amounts: left.map((each, index) => each - rest[index]!) };
+}
+
+/** A part in a form that is equal for equal ones. */
+export function normalized({ amount, entries }: Part): object {
+  const units = (text: string) => decimal(minor(text));
+  const own = (entries ?? []).map(({ account_code, side, currency, amount: each }) => [account_code, side, currency, units(each)]);
+  return [amount === undefined ? null : units(amount), own];
+}
+
+function isAlike(one: Line, two: Line): boolean {
+  return one.account_code === two.account_code && one.side === two.side && one.currency === two.currency;
+}
+
+function fieldOf(index: number, isSingle = false): string {
+  return isSingle ? 'account_code' : `entries[${index}].account_code`;
 }

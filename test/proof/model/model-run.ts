@@ -30,6 +30,8 @@ export interface Tenant {
   ledger: LedgerModel;
   /** Every answered posting, for repetition. */
   posted: { operation: Operation; body: Record<string, any>; transaction: Transaction }[];
+  /** Every answered hold and capture, likewise. */
+  held: { operation: Operation; body: Record<string, any> }[];
   /** All its events are delivered. */
   isSubscribed: boolean;
   lastHash: string;
@@ -101,7 +103,7 @@ export class ModelRun {
     const { cluster, owner, newLedger } = this.context;
     const made = await cluster.tenant({ person: owner, businessType: 'other' });
     const about = { id: made.id, slug: made.slug, key: await cluster.apiKey(made) };
-    const tenant = { ...about, ledger: newLedger(), posted: [], isSubscribed: false, lastHash: '0'.repeat(64), lastCreated: 0 };
+    const tenant = { ...about, ledger: newLedger(), posted: [], held: [], isSubscribed: false, lastHash: '0'.repeat(64), lastCreated: 0 };
     this.tenants.push(tenant);
     return tenant;
   }
@@ -203,7 +205,9 @@ export class ModelRun {
     let from = before;
     do {
       const call = this.prepare(step, tenant, 'events', { after_sequence: from, limit: 100 });
-      const page = log.slice(from, from + 100).map(({ changes: _, ...event }, index) => ({ ...event, sequence: from + index + 1 }));
+      const page = log
+        .slice(from, from + 100)
+        .map(({ changes: _, captured: __, ...event }, index) => ({ ...event, sequence: from + index + 1 }));
       const seen = await this.send(call, { status: 200, data: { events: page } });
       for (const event of seen.data.events as any[]) this.follows(tenant, event);
       from += page.length;

@@ -27,3 +27,15 @@ test('a model with a wrong rule differs from the cluster, and the steps that sho
   const { failure } = await bench.drive({ seed: 5, enough: () => false, newLedger: () => new WrongBalances(), maxShrinks: 60 });
   expect(failure!.steps.length).toBeLessThanOrEqual(15);
 }, 180_000);
+
+/** Lets a client spend what is held. */
+class SpendsHeld extends LedgerModel {
+  override available(account: Parameters<LedgerModel['net']>[0], totals: Parameters<LedgerModel['net']>[1]): bigint {
+    return this.net(account, totals);
+  }
+}
+
+test('a model that does not know what is held differs from the cluster', async () => {
+  const { failure } = await bench.drive({ seed: 5, enough: () => false, newLedger: () => new SpendsHeld(), maxShrinks: 60 });
+  expect(failure!.why).toMatch(/available|insufficient_funds/);
+}, 180_000);

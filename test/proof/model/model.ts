@@ -7,11 +7,13 @@ import type { Task } from '../task.ts';
 import { businessTypes, chartMoves, readMoves } from './chart-moves.ts';
 import { deliveryMoves, settle } from './deliveries.ts';
 import { refusals } from './expectation.ts';
+import { holdMoves } from './hold-moves.ts';
 import { LedgerModel } from './ledger-model.ts';
 import { Divergence, ModelRun, Tally, Unavailable, printed, type RunContext, type Step } from './model-run.ts';
 import { postingMoves } from './posting-moves.ts';
+import { submitMoves } from './submit-moves.ts';
 
-const moves = { ...postingMoves, ...chartMoves, ...readMoves, ...deliveryMoves };
+const moves = { ...postingMoves, ...holdMoves, ...submitMoves, ...chartMoves, ...readMoves, ...deliveryMoves };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   ...Object.entries(moves).map(([name, { weight, own }]) => ({

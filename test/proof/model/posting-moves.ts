@@ -16,9 +16,9 @@ export const nat = fc.nat({ max: 999 });
 export const pick: fc.Arbitrary<Pick> = fc.record({ at: nat, odd: fc.nat({ max: 19 }) });
 export const currency = fc.constantFrom('NGN', 'NGN', 'USD', 'EUR', 'GBP');
 export const unknownTransaction = 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8';
-const amount = fc.constantFrom('1.00', '0.01', '5.5', '10', '10.00', '250.75', '9999999999999.99');
+export const amount = fc.constantFrom('1.00', '0.01', '5.5', '10', '10.00', '250.75', '9999999999999.99');
 const side = fc.constantFrom('debit' as const, 'credit' as const);
-const details = {
+export const details = {
   keyed: fc.constantFrom(true, true, false),
   description: fc.constantFrom(undefined, null, '', 'Déposit 🏦'),
   reference: fc.constantFrom(undefined, null, 'INV-1', 'INV-2'),
@@ -33,20 +33,20 @@ const item = {
 };
 
 /** The optional fields of a posting. */
-function about(run: ModelRun, { keyed, description, reference, metadata }: Body): Body {
+export function about(run: ModelRun, { keyed, description, reference, metadata }: Body): Body {
   const fields = { description, reference, metadata, idempotency_key: keyed ? run.next('k') : undefined };
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
 const operationOf = (body: Body): Operation => ('entries' in body ? 'double' : 'single');
 
-function requestOf(body: Body): Request {
+export function requestOf(body: Body): Request {
   const { account_code, amount, side, currency, entries = [{ account_code, amount, side, currency }], ...rest } = body;
   return { ...rest, kind: operationOf(body), entries } as Request;
 }
 
 /** The balances that these lines concern, four at most. */
-function touchedBy(ledger: LedgerModel, lines: Line[]): [string, string][] {
+export function touchedBy(ledger: LedgerModel, lines: Line[]): [string, string][] {
   const all = new Map(
     lines.map(({ account_code, currency }) => [`${account_code} ${currency}`, [account_code, currency] as [string, string]]),
   );
@@ -66,16 +66,16 @@ async function post(run: ModelRun, tenant: Tenant, { transaction_id, ...rest }: 
   keep(run, tenant, operationOf(body), body, expected);
 }
 
-async function reverse(run: ModelRun, tenant: Tenant, body: Body, step: Step): Promise<void> {
+async function reverse(run: ModelRun, tenant: Tenant, body: Body, step: Step, operation: Operation = 'reverse'): Promise<void> {
   const { ledger } = tenant;
   const original = ledger.transactions.find((each) => each.transaction_id.known() === body['transaction_id']);
   const touched = touchedBy(ledger, original?.entries ?? []);
-  const expected = await run.change(step, tenant, ['reverse', body], (by) => ledger.reverse(original, body, by), touched);
-  keep(run, tenant, 'reverse', body, expected);
+  const expected = await run.change(step, tenant, [operation, body], (by) => ledger.reverse(original, body, by), touched);
+  keep(run, tenant, operation, body, expected);
 }
 
 /** Counts a posting and keeps it for repetition. */
-function keep(run: ModelRun, tenant: Tenant, operation: Operation, body: Body, expected: Expected): void {
+export function keep(run: ModelRun, tenant: Tenant, operation: Operation, body: Body, expected: Expected): void {
   if ('refused' in expected) return;
   tenant.posted.push({ operation, body, transaction: (expected.data as { transaction: Transaction }).transaction });
   if (expected.status === 201) run.context.tally.postings++;
@@ -157,6 +157,12 @@ async function batch(run: ModelRun, first: Tenant, step: Step): Promise<void> {
   }
 }
 
+/** The id of one of the newest transactions, or one that no transaction has. */
+export function recentTransaction({ ledger }: Tenant, { at, odd }: Pick): string | undefined {
+  const recent = ledger.transactions.slice(-20);
+  return odd === 0 ? unknownTransaction : recent[at % Math.max(1, recent.length)]?.transaction_id.known();
+}
+
 const chosen = (tenant: Tenant, at: number) => tenant.posted[at % Math.max(1, tenant.posted.length)];
 
 export const postingMoves: Moves = {
@@ -197,9 +203,7 @@ export const postingMoves: Moves = {
     weight: 7,
     own: { ...details, transaction: pick },
     move: async (run, tenant, step) => {
-      const { at, odd } = step['transaction'];
-      const recent = tenant.ledger.transactions.slice(-20);
-      const transaction_id = odd === 0 ? unknownTransaction : recent[at % Math.max(1, recent.length)]?.transaction_id.known();
+      const transaction_id = recentTransaction(tenant, step['transaction'] as Pick);
       const { reference: _, metadata: __, ...own } = about(run, step);
       if (transaction_id !== undefined) await reverse(run, tenant, { ...own, transaction_id }, step);
     },
@@ -210,7 +214,7 @@ export const postingMoves: Moves = {
     move: async (run, tenant, step) => {
       const found = chosen(tenant, step['posting']);
       if (!found) return;
-      if (found.operation === 'reverse') return reverse(run, tenant, found.body, step);
+      if (found.operation === 'reverse' || found.operation === 'refund') return reverse(run, tenant, found.body, step, found.operation);
       const body = reworded(found.body, step['form']);
       // Without a key it is a new posting, unless it names the transaction's id.
       const id = found.transaction.transaction_id.known();
@@ -225,9 +229,9 @@ export const postingMoves: Moves = {
     move: async (run, tenant, step) => {
       const found = chosen(tenant, step['posting']);
       if (found?.body['idempotency_key'] === undefined) return;
-      const isReversal = found.operation === 'reverse';
+      const isReversal = found.operation === 'reverse' || found.operation === 'refund';
       const body = altered(found.body, isReversal ? 'description' : step['what'], run.next('Other '));
-      await (isReversal ? reverse : post)(run, tenant, body, step);
+      await (isReversal ? reverse(run, tenant, body, step, found.operation) : post(run, tenant, body, step));
     },
   },
 };

@@ -50,13 +50,25 @@ export interface Account {
   updated_at: Learned;
 }
 
+/** A part of a hold that is captured, or of a transaction that is reversed: neither field: all that is left. */
+export interface Part {
+  amount?: string;
+  entries?: Line[];
+}
+
+/** What a transaction came from; the model has no other origin. */
+export interface Origin {
+  hold_id: Learned;
+}
+
 /** A transaction without its entries. */
 export interface About {
-  kind: 'single' | 'double' | 'reversal';
+  kind: 'single' | 'double' | 'reversal' | 'capture';
   description: string;
   reference: string | null;
   metadata: object;
   reverses: Learned | null;
+  origin: Origin | null;
 }
 
 export type Entry = Line & { account_id: Learned; balance_after: string };
@@ -72,10 +84,32 @@ export interface Transaction extends About {
   effective_at: Learned;
   sequence: number;
   reversed_by: Learned | null;
+  /** Left to reverse of each entry, while a part is reversed. */
+  unreversed: string[] | null;
 }
 
-/** Sums of one account in one currency, minor units, and the number of postings. */
-export type Totals = Record<Side, bigint> & { version: number };
+/** An entry of a hold. */
+export type HoldEntry = Line & { account_id: Learned; captured: string; remaining: string };
+
+export interface Hold {
+  hold_id: Learned;
+  status: 'pending' | 'captured' | 'voided' | 'expired';
+  idempotency_key: string | Learned;
+  description: string;
+  reference: string | null;
+  metadata: object;
+  currency: string | null;
+  amount: string | null;
+  entries: HoldEntry[];
+  expires_at: Learned | null;
+  captures: number;
+  created_at: Learned;
+  ended_at: Learned | null;
+  sequence: number;
+}
+
+/** Sums of one account in one currency, minor units, what is pending on each side, and the number of events that changed them. */
+export type Totals = Record<Side, bigint> & { pending: Record<Side, bigint>; version: number };
 
 /** What a posting does to a balance. */
 export interface Change {
@@ -85,8 +119,8 @@ export interface Change {
   after: Totals;
 }
 
-/** An event of the log; its sequence is its index + 1. */
-export type LogEvent = By & { type: string; data: Record<string, unknown>; changes: Change[]; id: Learned };
+/** An event of the log; its sequence is its index + 1. Of a capture: the hold after it. */
+export type LogEvent = By & { type: string; data: Record<string, unknown>; changes: Change[]; id: Learned; captured?: Hold };
 
 /** The key and id that the client chose, if any. */
 export type Names = Record<'key' | 'id', string | undefined>;
@@ -117,17 +151,20 @@ export function unbalanced(lines: Line[]): string[] {
   return byCurrency.filter(([, all]) => sum(all, 'debit') !== sum(all, 'credit')).map(([currency]) => currency);
 }
 
-/** Totals after one more posting, with these lines. */
-export function add(totals: Totals, lines: Line[]): Totals {
-  return { debit: totals.debit + sum(lines, 'debit'), credit: totals.credit + sum(lines, 'credit'), version: totals.version + 1 };
+/** Totals after one more event, which moves some lines, reserves some, and releases some. */
+export function add(totals: Totals, moved: Line[], reserved: Line[] = [], released: Line[] = []): Totals {
+  const pending = (side: Side) => totals.pending[side] + sum(reserved, side) - sum(released, side);
+  return {
+    debit: totals.debit + sum(moved, 'debit'),
+    credit: totals.credit + sum(moved, 'credit'),
+    pending: { debit: pending('debit'), credit: pending('credit') },
+    version: totals.version + 1,
+  };
 }
 
 /** Equal texts for requests that count as the same, whatever the order of names. */
-export function fingerprint({ kind, description, reference, metadata, reverses }: About, lines: Line[]): string {
-  const own = lines
-    .filter(({ counter }) => !counter)
-    .map(({ account_code, amount, side, currency }) => [account_code, amount, side, currency]);
-  return JSON.stringify([kind, description, reference, metadata, reverses, own], (_, each: unknown) =>
+export function fingerprint(request: unknown): string {
+  return JSON.stringify(request, (_, each: unknown) =>
     typeof each === 'object' && each !== null && !Array.isArray(each)
       ? Object.fromEntries(Object.entries(each).sort(([one], [two]) => (one < two ? -1 : 1)))
       : each,
@@ -154,15 +191,19 @@ export function newSuspense(currency: string): Account {
 export function newTransaction(about: About, entries: Entry[], sequence: number, { key, id }: Names): Transaction {
   const transaction_id = new Learned('txn', id);
   const at = new Learned('time');
-  const only = new Set(entries.map(({ currency }) => currency)).size === 1;
-  const shown = { currency: only ? entries[0]!.currency : null, amount: only ? decimal(sum(entries, 'debit')) : null };
-  const placed = { status: 'posted' as const, created_at: at, effective_at: at, sequence, reversed_by: null };
-  return { transaction_id, idempotency_key: key ?? transaction_id, ...about, ...shown, entries, ...placed };
+  const placed = { status: 'posted' as const, created_at: at, effective_at: at, sequence, reversed_by: null, unreversed: null };
+  return { transaction_id, idempotency_key: key ?? transaction_id, ...about, ...amountOf(entries), entries, ...placed };
 }
 
-/** A transaction as the log's event shows it. */
-export function posted({ entries, ...transaction }: Transaction): Record<string, unknown> {
-  const later = ['status', 'created_at', 'effective_at', 'reversed_by'];
+/** What is shown of entries together: their currency and amount, where there is only one. */
+export function amountOf(entries: Line[]): { currency: string | null; amount: string | null } {
+  const only = new Set(entries.map(({ currency }) => currency)).size === 1;
+  return { currency: only ? entries[0]!.currency : null, amount: only ? decimal(sum(entries, 'debit')) : null };
+}
+
+/** A transaction as the log's event shows it; `unreversed`: what a reversal leaves of its original. */
+export function posted({ entries, ...transaction }: Transaction, unreversed: string[] | null): Record<string, unknown> {
+  const later = ['status', 'created_at', 'effective_at', 'reversed_by', 'unreversed'];
   const shown = Object.fromEntries(Object.entries(transaction).filter(([name]) => !later.includes(name)));
-  return { ...shown, lines: entries.map(({ counter: _, balance_after: __, ...line }) => line) };
+  return { ...shown, unreversed, lines: entries.map(({ counter: _, balance_after: __, ...line }) => line) };
 }

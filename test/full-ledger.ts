@@ -1,0 +1,75 @@
+// A tenant's ledger with events of every kind, for tests of the audit.
+import { capture, holdCalls, release } from './hold-commands.ts';
+import { entries, refusal, type LedgerClient } from './ledger.ts';
+
+/** Fills a tenant's ledger: accounts, postings of each kind, limits and holds. */
+export async function fillLedger(client: LedgerClient, tenantId: string): Promise<void> {
+  const post = async (lines: string[], more: { reference?: string } = {}) => {
+    const { transaction } = await client.postTransaction({ posting: { tenantId, entries: entries(...lines), actor: 'k', ...more } });
+    return transaction!.transactionId;
+  };
+  await client.createAccount({ tenantId, accountCode: 'till', name: 'Till', type: 'asset', description: 'by hand', metadata: '{"a":1}' });
+  const single = await post(['till debit 9.99 EUR']);
+  await client.setUpChart({ tenantId, businessType: 'wallet' });
+  await post(['SETTLEMENT-NGN debit 100.00 NGN', 'CUSTOMER-WALLETS-NGN credit 100.00 NGN'], { reference: 'R1' });
+  const double = await post(['CUSTOMER-WALLETS-NGN debit 10.00 NGN', 'FEES-FX credit 4.00 NGN', 'FEES-FX credit 6.00 NGN']);
+  await post(['FX-POSITION-USD debit 1.00 USD', 'till credit 1.00 USD', 'FX-POSITION-NGN credit 1500.00 NGN', 'till debit 1500.00 NGN']);
+  for (const transactionId of [single, double]) await client.reverseTransaction({ tenantId, transactionId });
+  await client.updateAccount({ tenantId, accountCode: 'till', name: 'Till 1', description: '', metadata: '{}' });
+  await client.updateAccount({ tenantId, accountCode: 'REGULATORY-RESERVES', status: 'active', allowNegative: false });
+  await pay(client, tenantId);
+  await limit(client, tenantId);
+  await hold(client, tenantId);
+}
+
+/** Limits that count, and a transaction that is reversed in parts. */
+async function limit(client: LedgerClient, tenantId: string): Promise<void> {
+  const record = { account_code: 'till', currency: 'NGN', side: 'debit', max_amount: '100' };
+  const windows = [{ rolling_seconds: 3600 }, { calendar: 'day', time_zone: 'Africa/Lagos' }];
+  for (const window of windows) await client.putDefinition({ tenantId, kind: 'limit', record: JSON.stringify({ ...record, window }) });
+  const { transaction } = await client.postTransaction({
+    posting: { tenantId, entries: entries('till debit 9.00 NGN', 'SETTLEMENT-NGN credit 9.00 NGN') },
+  });
+  for (const amount of ['2.00', '3.00', '']) {
+    const value = { transactionId: transaction!.transactionId, ...(amount !== '' && { amount }) };
+    const { results } = await client.submit({ tenantId, commands: [{ command: { case: 'reversal', value } }] });
+    expect(results[0]!.refusal).toBeUndefined();
+  }
+}
+
+/** An exchange, and an account with limits that an override has left below them. */
+async function pay(client: LedgerClient, tenantId: string): Promise<void> {
+  const exchange = {
+    debit: { accountCode: 'till', currency: 'EUR', amount: '10.01' },
+    credit: { accountCode: 'CUSTOMER-WALLETS-GBP', currency: 'GBP' },
+    rate: { base: 'GBP', quote: 'EUR', value: '1.17' },
+    fees: [{ accountCode: 'FEES-FX', currency: 'EUR', amount: '0.03' }],
+    spread: { accountCode: 'FX-GAINS', referenceRate: '1.15' },
+  };
+  const { transaction } = await client.postTransaction({ posting: { tenantId, exchange, actor: 'k' } });
+  await client.reverseTransaction({ tenantId, transactionId: transaction!.transactionId });
+  const limits = [{ currency: 'NGN', minAvailable: '-5.00', maxBalance: '7' }];
+  await client.createAccount({ tenantId, accountCode: 'line', name: 'Line', type: 'liability', allowNegative: false, limits });
+  const change = { tenantId, accountCode: 'line' };
+  await client.updateAccount({
+    ...change,
+    limits: { limits: [...limits, { currency: 'USD', maxBalance: '0' }] },
+    blocked: { sides: ['debit'] },
+  });
+  const lines = entries('line debit 9.00 NGN', 'SETTLEMENT-NGN credit 9.00 NGN');
+  expect((await refusal(client.postTransaction({ posting: { tenantId, entries: lines } }))).reason).toBe('account_blocked');
+  await client.postTransaction({ posting: { tenantId, entries: lines, overrideReason: 'charged back' } });
+  await client.updateAccount({ ...change, name: 'Overdrawn line', blocked: { sides: [] } });
+}
+
+/** Holds that are captured in parts, voided, and left pending. */
+async function hold(client: LedgerClient, tenantId: string): Promise<void> {
+  const { made, done } = holdCalls(() => client);
+  const lines = (amount: string) => entries(`SETTLEMENT-NGN debit ${amount} NGN`, `till credit ${amount} NGN`);
+  const holdOf = (more: object = {}) => made(tenantId, { command: { case: 'hold', value: { entries: lines('5.00'), ...more } } });
+  const captured = await holdOf({ reference: 'order-1' });
+  for (const more of [{ amount: '1.00', final: false }, { amount: '2.00' }]) await done(tenantId, capture(captured.holdId, more));
+  await done(tenantId, release((await holdOf()).holdId, 'cancelled'));
+  const { holdId } = await holdOf({ expiresIn: 34_560_000n });
+  await done(tenantId, capture(holdId, { entries: lines('0.50'), final: false }));
+}
