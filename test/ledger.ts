@@ -2,6 +2,7 @@
 import { createClient, type Client } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { DueHolds } from '../services/ledger/due.ts';
 import { ledgerPlans } from '../services/ledger/query-plans.ts';
 import { ledgerRoutes } from '../services/ledger/rpc.ts';
 import { Writer } from '../services/ledger/writer.ts';
@@ -27,19 +28,28 @@ export interface RunningLedger {
 
 const logger = openLog('test', 'silent');
 
-/** Starts a ledger on a new database, or the given one. Its lock time-out is long unless given. */
+/** Starts a ledger on a new database, or the given one. Its lock time-out is long unless given. Due holds expire with `duePollMs` only. */
 export async function startLedger({
   maxMessageBytes = 32 << 20,
   lockTimeout = longLockTimeouts.lock_timeout,
   database: given,
   hasPayments = true,
-}: { maxMessageBytes?: number; lockTimeout?: string; database?: FreshDatabase; hasPayments?: boolean } = {}): Promise<RunningLedger> {
+  duePollMs,
+}: {
+  maxMessageBytes?: number;
+  lockTimeout?: string;
+  database?: FreshDatabase;
+  hasPayments?: boolean;
+  duePollMs?: number;
+} = {}): Promise<RunningLedger> {
   const database = given ?? (await freshDatabase('ledger', { migrated: true }));
   const settings = { ...ledgerPlans, ...longLockTimeouts, lock_timeout: lockTimeout };
   const pool = openPool(database.serviceUrl, { name: 'test', max: 8, logger, settings });
   const metrics = new Registry();
   const limits = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
   const writer = new Writer({ pool, pipelines: 1, waiters: 1, limits, maxCachedAccounts: 10_000, logger, metrics });
+  const duePool = openPool(database.serviceUrl, { name: 'due', max: 1, logger, settings: { ...settings, 'app.due': 'on' } });
+  const due = duePollMs === undefined ? null : new DueHolds({ pool: duePool, writer, pollMs: duePollMs, logger, metrics });
   const served = await startGrpcServer({
     services: [LedgerService],
     routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined, hasPayments: () => hasPayments }),
@@ -55,6 +65,8 @@ export async function startLedger({
     async end() {
       caller.close();
       await served.close();
+      await due?.close();
+      await duePool.end();
       await writer.close();
       await pool.end();
       await database.drop();

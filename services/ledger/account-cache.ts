@@ -22,6 +22,8 @@ export interface TenantState {
   accounts: Map<string, AccountState>;
   /** Velocity limits with what they have counted of these accounts; null where there are none, undefined until they are read. */
   rules?: LimitRules | null;
+  /** No hold is due before, milliseconds since the Unix epoch; undefined: not known. */
+  nextDueMs?: number;
 }
 
 /** Tenants' accounts, bounded by their number. Evicts the tenant that was used least recently. */

@@ -5,16 +5,17 @@ import { Refusal } from './accounting.ts';
 import { BatchHolds, isHoldCommand } from './batch-holds.ts';
 import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
-import { mustBePending } from './holds.ts';
+import { dueHolds, maxDue, nextDue } from './hold-queries.ts';
+import { isDue, mustBePending } from './holds.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
 import { Known, idOf, keyOf, targetOf, type Decided } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { activeUntil, type ActiveCursors } from './outbox/active-cursors.ts';
-import { asDryRun, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
+import { asDryRun, dependsOnHolds, entriesMustFit, replayOf, resultOf, tooLate } from './outcomes.ts';
 import { commandsOf, isAbandoned, isUndoable, neverSent, type Done, type Item, type ItemOutcome } from './queue.ts';
 import { readIdsOfRefused, type Settled } from './refused.ts';
-import { takeReversal, untouched } from './reversals.ts';
+import { posted, takeReversal } from './reversals.ts';
 import { write, writeLocked, type BatchRows } from './write.ts';
 import * as queries from './writer-queries.ts';
 
@@ -36,6 +37,8 @@ export class Batch {
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
   readonly settled: Settled[] = [];
+  /** Items that were refused for what holds that may be due had reserved. */
+  readonly undecided: Item[] = [];
   readonly known: Known;
   /** Tenants (UUIDs) whose logs were written to. */
   writtenTenants: string[] = [];
@@ -81,6 +84,7 @@ export class Batch {
   /** Why only the locking path can write what was decided; null if the optimistic path can. */
   get lockReason(): string | null {
     if (this.changes.newAccounts.length > 0) return 'accounts are created under the lock';
+    if (this.undecided.length > 0) return 'holds may be due, which expire under the lock';
     return this.ambiguousTenants.length > 0 ? 'a refused posting may be on its way' : null;
   }
 
@@ -109,19 +113,19 @@ export class Batch {
   }
 
   /** Reads accounts that are not cached and the transactions of repeated keys; for most batches nothing. */
-  async readMissing(client: Client): Promise<void> {
+  async readMissing(client: Client, commands = commandsOf(this.items)): Promise<void> {
     const [found] = await Promise.all([
-      this.readAccounts(client),
+      this.readAccounts(client, commands),
       queries.readReplays(client, this.known.decided.keys),
       readLimits(client, this.states),
     ]);
-    await readCounts(client, this.states, found, this.known.countedOf(commandsOf(this.items)));
+    await readCounts(client, this.states, found, this.known.countedOf(commands));
   }
 
   /** Codes of the accounts that were found, by tenant (UUID). */
-  private async readAccounts(client: Client): Promise<Map<string, string[]>> {
+  private async readAccounts(client: Client, commands: ValidatedPosting[]): Promise<Map<string, string[]>> {
     const wanted = new Map<string, [tenant: string, code: string]>();
-    for (const posting of commandsOf(this.items)) {
+    for (const posting of commands) {
       const accounts = this.openedTenants.get(posting.tenant)?.state.accounts;
       if (!accounts) continue;
       for (const code of this.known.codesOf(posting)) {
@@ -142,10 +146,33 @@ export class Batch {
   }
 
   /** Applies the rules, item by item. */
-  decide(): void {
-    for (const item of this.items) {
-      if (this.openedTenants.has(item.tenant)) this.settled.push({ item, outcome: this.outcomeOf(item) });
+  decide(items = this.items): void {
+    for (const item of items) {
+      const state = this.openedTenants.get(item.tenant)?.state;
+      if (!state) continue;
+      const outcome = this.outcomeOf(item);
+      if (dependsOnHolds(outcome) && (state.nextDueMs ?? 0) <= timeOf(state, this.nowMs)) this.undecided.push(item);
+      else this.settled.push({ item, outcome });
     }
+  }
+
+  /** Lets due holds of the tenants expire, whose heads are locked, and decides again what is undecided. Some may be left so. */
+  async decideAfterExpiry(client: Client): Promise<void> {
+    const tenants = [...this.openedTenants.keys()];
+    const due = this.known.addDue(await dueHolds(client, tenants, this.nowMs));
+    await this.readMissing(client, due);
+    const next = await nextDue(client, tenants, this.nowMs);
+    const expired = due.filter((command) => this.expire(command));
+    const isAll = due.length < maxDue || expired.length === 0;
+    for (const state of this.states) state.nextDueMs = isAll ? (next.get(state.head.tenant) ?? this.nowMs) : this.nowMs;
+    this.decide(this.undecided.splice(0));
+  }
+
+  private expire(command: ValidatedPosting): boolean {
+    const { state } = this.openedTenants.get(command.tenant) as OpenedTenant;
+    const isDueNow = isDue(this.known.holdOf(command).record, timeOf(state, this.nowMs)) && this.inconsistencyOf(command) === undefined;
+    if (isDueNow) this.holds.ended(state, command, this.nowMs);
+    return isDueNow;
   }
 
   /** Decides all commands of an item. What is undone here was seen by no one, because nothing is awaited in between. */
@@ -164,7 +191,7 @@ export class Batch {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       if (mark) this.changes.undo(mark);
-      if (!neverSent(item) && error.reason !== 'unavailable') this.refusedAfterSend.add(item.tenant);
+      if (!item.dryRun && !neverSent(item) && error.reason !== 'unavailable') this.refusedAfterSend.add(item.tenant);
       return mark ? { refusal: error, at: done.length } : { refusal: error };
     }
     if (!mark) return done;
@@ -194,7 +221,7 @@ export class Batch {
     if (reversal) this.changes.set(this.known.decided.reversed, targetOf(command), reversal.rest);
     if (isUndoable(item)) {
       this.changes.set(this.known.keysOfIds, idOf(command), command.idempotencyKey);
-      if (!reversal) this.changes.set(this.known.decided.reversed, idOf(command), untouched(transaction.entries));
+      this.changes.set(this.known.decided.reversed, idOf(command), posted(transaction));
     }
     const { transaction: id, fingerprint } = command;
     this.changes.set(this.known.decided.keys, key, { id, fingerprint, sequence: transaction.sequence, transaction });
@@ -221,12 +248,15 @@ export class Batch {
   }
 
   // Refused before it is written, because a batch that the database rejects is bisected and delays the whole tenant.
-  private checkConsistency(posting: ValidatedPosting): void {
-    if (this.inconsistentAccounts.size === 0) return;
-    for (const code of this.known.codesOf(posting)) {
-      const why = this.inconsistentAccounts.get(`${posting.tenant} ${code}`);
-      if (why !== undefined) throw new Refusal('internal', why);
-    }
+  private checkConsistency(command: ValidatedPosting): void {
+    const why = this.inconsistencyOf(command);
+    if (why !== undefined) throw new Refusal('internal', why);
+  }
+
+  private inconsistencyOf(command: ValidatedPosting): string | undefined {
+    if (this.inconsistentAccounts.size === 0) return undefined;
+    const code = this.known.codesOf(command).find((each) => this.inconsistentAccounts.has(`${command.tenant} ${each}`));
+    return code === undefined ? undefined : this.inconsistentAccounts.get(`${command.tenant} ${code}`);
   }
 
   /**

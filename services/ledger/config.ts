@@ -14,6 +14,8 @@ export interface LedgerConfig extends CommonSettings {
   writerQueue: number;
   /** Connections for reads and changes of accounts. */
   readConnections: number;
+  /** Between looks for holds that are due, milliseconds. */
+  duePollMs: number;
   /** Where events go; null: to the notifier. */
   kafka: KafkaSettings | null;
   /** `host:port` of the notifier; null where events go to Kafka, or nowhere. */
@@ -35,6 +37,7 @@ export function ledgerConfig(settings: Settings): LedgerConfig {
     writerWaiters: settings.integer('WRITER_WAITERS', { min: 1, max: 16, fallback: 4 }),
     writerQueue: settings.integer('WRITER_QUEUE', { min: 10, max: 1_000_000, fallback: 8_000 }),
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),
+    duePollMs: settings.integer('DUE_POLL_MS', { min: 10, max: 600_000, fallback: 1_000 }),
     kafka,
     notifierAddresses: kafka || settings.optional('NOTIFIER_ADDR') === undefined ? null : settings.addresses('NOTIFIER_ADDR'),
   };

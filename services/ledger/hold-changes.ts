@@ -39,6 +39,8 @@ export function makeHold(changes: Changes, state: TenantState, command: Validate
   const lines = hold.entries.map((line) => ({ ...lineOf(line), from: minorOf(line.amount) }));
   const made = { id, idempotencyKey, fingerprint, reference, expiresAtMs: expiresMs, createdMs };
   changes.set(changes.holds, `${tenant} ${id}`, { tenant, sequence, made, status: 'pending', lines });
+  // Also if it is undone: then it is looked for in vain.
+  if (state.nextDueMs !== undefined && expiresMs !== null) state.nextDueMs = Math.min(state.nextDueMs, expiresMs);
   const counted = (result.uses ?? []).map(({ limit, subject, stepMs, positions }) => ({ limitId: limit.id, subject, stepMs, positions }));
   return { record: hold, parts: 0, counted };
 }

@@ -1,6 +1,7 @@
 // Checks of commands on holds: to make one, to capture it and to void it.
-import type { Capture, Entry as EntryMessage, Hold, Void } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { newId } from '../platform/ids.ts';
+import { create } from '@bufbuild/protobuf';
+import { VoidSchema, type Capture, type Entry as EntryMessage, type Hold, type Void } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { newId, tenantId, toId } from '../platform/ids.ts';
 import type { Entry } from './accounting.ts';
 import { checkedId, checkedMetadata, checkedText, checkedTime, invalid } from './fields.ts';
 import { fingerprint, type CommandOptions } from './fingerprint.ts';
@@ -87,10 +88,17 @@ export function validateVoid({ holdId, description }: Void, call: Call): Validat
   };
 }
 
+/** The command that lets a hold (UUID) of a tenant (UUID) expire. Nobody sends it, and it has no key. */
+export function expiryCommand(tenant: string, hold: string): ValidatedPosting {
+  const holdId = toId('hold', hold);
+  const call = { tenantId: tenantId(tenant), actor: 'ledger', requestId: '', traceparent: '', retry: false };
+  return { ...validateVoid(create(VoidSchema, { holdId }), call), kind: 'expire' };
+}
+
 function common(call: Call): Pick<ValidatedPosting, 'tenantId' | 'tenant' | 'timeoutMs' | 'retry' | 'dryRun' | 'origin' | AuditName> {
-  const { tenantId, timeoutMs = 0, retry, dryRun = false } = call;
-  const tenant = checkedId('tenant_id', 'tenant', tenantId);
-  return { tenantId, tenant, timeoutMs: checkedTimeout(timeoutMs), retry, dryRun, origin: null, ...auditContextOf(call) };
+  const { timeoutMs = 0, retry, dryRun = false } = call;
+  const tenant = checkedId('tenant_id', 'tenant', call.tenantId);
+  return { tenantId: call.tenantId, tenant, timeoutMs: checkedTimeout(timeoutMs), retry, dryRun, origin: null, ...auditContextOf(call) };
 }
 
 type AuditName = 'actor' | 'requestId' | 'traceparent';

@@ -1,12 +1,13 @@
 // What a batch knows besides accounts: used keys and ids, and what its commands are about. Read before it decides, changed as it decides.
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
+import { expiryCommand } from './hold-commands.ts';
 import { targetHolds } from './hold-queries.ts';
 import { unknownHold } from './hold-reads.ts';
-import { currentHold, type CurrentHold } from './holds.ts';
+import { currentHold, type CurrentHold, type HoldRow } from './holds.ts';
 import type { ValidatedPosting } from './mapping.ts';
 import { commandsOf, isUndoable, type Item } from './queue.ts';
-import { reversibleOf, type Reversible } from './reversals.ts';
+import { posted, reversibleOf, type Reversible } from './reversals.ts';
 import { suspenseCode } from './templates.ts';
 import * as queries from './writer-queries.ts';
 
@@ -53,6 +54,12 @@ export class Known {
     for (const [id, key] of keysOfIds) this.keysOfIds.set(id, key);
   }
 
+  /** Adds holds that are due; returns the commands that let them expire. */
+  addDue(rows: HoldRow[]): ValidatedPosting[] {
+    for (const row of rows) this.foundHolds.set(`${row.tenant_id} ${row.id}`, currentHold(row));
+    return rows.map(({ tenant_id, id }) => expiryCommand(tenant_id, id));
+  }
+
   /** What a command's key was used for. One that another batch uses may be found only by the unique index; then the locking path decides. */
   used(key: string): queries.UsedKey | undefined {
     const own = this.decided.keys.get(key);
@@ -65,9 +72,19 @@ export class Known {
   originalOf(command: ValidatedPosting): Reversible {
     const id = targetOf(command);
     const newest = [...this.pending, this.decided].findLast(({ reversed }) => reversed.has(id));
-    const original = newest?.reversed.get(id) ?? this.originals.get(id);
+    const original = newest?.reversed.get(id) ?? this.originals.get(id) ?? this.justPosted(command);
     if (!original) throw new Refusal('transaction_not_found', 'transaction not found');
     return original;
+  }
+
+  // A posting is not among `reversed`, which would cost time, but for few a reversal follows before it can be read.
+  private justPosted({ tenant, target }: ValidatedPosting): Reversible | undefined {
+    for (const { keys } of [...this.pending, this.decided]) {
+      for (const [key, { id, transaction }] of keys) {
+        if (transaction && id === target?.uuid && key.startsWith(tenant)) return posted(transaction);
+      }
+    }
+    return undefined;
   }
 
   /** The hold that a command is about, as it is now. Throws {@link Refusal}: `hold_not_found`. */

@@ -16,6 +16,8 @@ export interface LockedResult {
   batch: Batch;
   /** Items of tenants whose head another replica has locked; only without waiting. */
   lockedElsewhere: Item[];
+  /** Items for which more holds must expire. */
+  undecided: Item[];
   /** Tenants whose head was as cached. */
   current: string[];
 }
@@ -83,9 +85,10 @@ async function lockAndPost(client: Client, cache: AccountCache, batch: Batch, wa
   const lockedElsewhere = await settleUnknownTenants(client, batch, locked);
   await batch.readMissing(client);
   batch.decide();
+  if (batch.undecided.length > 0) await batch.decideAfterExpiry(client);
   await allSettledOrThrow(sendTogether(client, () => [...batch.writeLocked(client), batch.readIdsOfRefused(client), commit(client)]));
   for (const state of batch.states) cache.put(state.head.tenant, state);
-  return { batch, lockedElsewhere, current };
+  return { batch, lockedElsewhere, undecided: batch.undecided, current };
 }
 
 /** Refuses items of tenants without a head, which have no accounts either; returns those whose head another replica has locked. */

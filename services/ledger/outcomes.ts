@@ -4,7 +4,7 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { Refusal } from './accounting.ts';
 import { holdKeyReused, keyReused } from './fingerprint.ts';
 import type { ValidatedPosting } from './mapping.ts';
-import { isAbandoned, type Done, type Item } from './queue.ts';
+import { isAbandoned, type Done, type Item, type ItemOutcome } from './queue.ts';
 import type { UsedKey } from './writer-queries.ts';
 
 /** Entries that the commands of one item may have. */
@@ -59,6 +59,11 @@ export function asDryRun({ hold, ...done }: Done, sequence: bigint): Done {
 
 function unnamed({ idempotencyKey }: { idempotencyKey: string }, id: string): { idempotencyKey: string; sequence: bigint } {
   return { idempotencyKey: idempotencyKey === id ? '' : idempotencyKey, sequence: 0n };
+}
+
+/** Whether an item was refused for what is available or counted, which holds take and give back when they expire. */
+export function dependsOnHolds(outcome: ItemOutcome): boolean {
+  return 'refusal' in outcome && ['insufficient_funds', 'limit_exceeded', 'condition_failed'].includes(outcome.refusal.reason);
 }
 
 /** The refusal of a command that is decided after the time until which it is valid. */

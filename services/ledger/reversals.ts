@@ -1,5 +1,6 @@
 // What is left to reverse of a transaction, and what a reversal takes of it. Pure; amounts are minor units.
 import type { PostedEntry } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
 import { Refusal, opposite, type Entry, type Side } from './accounting.ts';
@@ -40,18 +41,21 @@ export interface Reversal {
   rest: Reversible;
 }
 
+const none = { entries: [], left: [], parts: 0 };
+const aReversal: Reversible = { ...none, ended: 'is a reversal itself' };
+
 /** What can be reversed of a stored transaction. */
 export function reversibleOf({ payload, reversed_by, part, part_payload }: OriginalRow): Reversible {
-  const none = { entries: [], left: [], parts: 0 };
   if (reversed_by !== null) return { ...none, ended: reversedBy(toId('txn', reversed_by)) };
   const { kind, entries } = decodePosted(payload);
-  if (kind === 'reversal') return { ...none, ended: 'is a reversal itself' };
+  if (kind === 'reversal') return aReversal;
   const amounts = part_payload ? decodePosted(part_payload).unreversed?.amounts : undefined;
   return { entries, left: (amounts ?? entries.map(({ amount }) => amount)).map(minorOf), parts: part ?? 0, ended: null };
 }
 
 /** What can be reversed of a transaction that nothing has reversed. */
-export function untouched(entries: PostedEntry[]): Reversible {
+export function posted({ kind, entries }: Pick<Transaction, 'kind' | 'entries'>): Reversible {
+  if (kind === 'reversal') return aReversal;
   return { entries, left: entries.map(({ amount }) => minorOf(amount)), parts: 0, ended: null };
 }
 

@@ -9,6 +9,7 @@ import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
+import { DueHolds } from './due.ts';
 import { encoders } from './encoding.ts';
 import { grpcPublisher } from './outbox/grpc-publisher.ts';
 import { openPaymentsSwitch } from './payments-switch.ts';
@@ -63,6 +64,11 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     metrics,
   });
   lifetime.add('writer', () => writer.close());
+
+  const duePool = openPool(config.databaseUrl, { name: 'ledger expiry', max: 1, logger, settings: { ...ledgerPlans, 'app.due': 'on' } });
+  lifetime.add('expiry connection', () => duePool.end());
+  const due = new DueHolds({ pool: duePool, writer, pollMs: config.duePollMs, logger, metrics });
+  lifetime.add('expiry', () => due.close());
 
   // A pool of its own, so that many slow reads do not make the replica unready.
   const readinessPool = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });

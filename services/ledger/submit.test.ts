@@ -83,6 +83,19 @@ describe('independent commands', () => {
     ]);
   });
 
+  test('may reverse what one before them has posted, but no reversal', async () => {
+    const { tenantId } = await tenantWith('a', 'b');
+    const [transactionId, reversalId] = [newId('txn'), newId('txn')];
+    const commands = [
+      move('a', 'b', '5.00', { transactionId }),
+      reverse(transactionId, { amount: '2.00', reversalId }),
+      reverse(reversalId),
+    ];
+    expect(reasonsOf(await submit(tenantId, commands))).toEqual(['posted', 'posted', 'already_reversed']);
+    const other = await tenantWith('a', 'b');
+    expect(reasonsOf(await submit(other.tenantId, [reverse(transactionId)]))).toEqual(['transaction_not_found']);
+  });
+
   test('have what the call has, and what they have themselves', async () => {
     const { tenantId } = await tenantWith('a', 'b');
     const own = { actor: 'own', requestId: 'own request' };
@@ -295,6 +308,8 @@ describe('a dry run', () => {
     // Each is tried alone: the second finds an empty purse, not what the first would have left.
     const alone = await submit(tenantId, [move('a', 'purse', '9.00'), move('purse', 'a', '9.00')], { dryRun: true });
     expect(reasonsOf(alone)).toEqual(['posted', 'insufficient_funds entries[1].account_code']);
+    // Nor is the head moved past an earlier attempt, which would have posted nothing.
+    expect(reasonsOf(await submit(tenantId, [move('purse', 'a', '9.00')], { dryRun: true, retry: true }))).toHaveLength(1);
     expect(await rowsOf(tenant)).toBe(before);
   });
 

@@ -142,6 +142,39 @@ test('parts of many tenants’ transactions, reversed by two replicas at once, t
   }
 });
 
+test('what is left of a transaction is known to a batch that begins while an older one looks up its refusals', async () => {
+  const tenant = await writers.tenantWith('a', 'b', 'purse');
+  const writer = writers.open({ proxied: true, pipelines: 1 });
+  posted(await writer.post(transfer(tenant, 'a', 'b', '1.00')));
+  posted(await writer.post(transfer(tenant, 'a', 'purse', '1.00')));
+  const [transactionId, looking] = [newId('txn'), Promise.withResolvers<void>()];
+  let isWritten = false;
+  writers.proxy.watch = (chunk) => {
+    isWritten ||= chunk.includes('write_batch');
+    if (!isWritten || chunk.includes('write_batch') || !chunk.includes('known_keys')) return 'pass';
+    writers.proxy.watch = () => 'pass';
+    looking.resolve();
+    return 'hold';
+  };
+  const older = Promise.all([
+    writer.submit(transfers(tenant, { transactionId }, {}), false),
+    writer.post(transfer(tenant, 'purse', 'a', '2.00')),
+  ]);
+  await looking.promise;
+  // A batch that begins while another is open has 16 items at least.
+  const withOthers = async (amount?: string) => {
+    const others = Array.from({ length: 16 }, () => writer.post(transfer(tenant, 'b', 'a', '0.10')));
+    const [outcome] = await Promise.all([writer.post(part(tenant, transactionId, amount)), ...others]);
+    return reasonOf(outcome);
+  };
+  expect(await withOthers()).toBe('posted');
+  expect(await withOthers('0.40')).toBe('already_reversed');
+  writers.proxy.hold(false);
+  const [done, refused] = await older;
+  expect([reasonsOf(done), reasonOf(refused)]).toEqual([['posted', 'posted'], 'insufficient_funds']);
+  expect(await writers.balance(tenant, 'b')).toBe('-120');
+});
+
 test('a part whose connection is lost during its statement is reversed once', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const writer = writers.open({ proxied: true, pipelines: 1, isPatient: true });

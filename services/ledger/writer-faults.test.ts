@@ -84,7 +84,7 @@ test('a repetition of a posting whose event can’t be decoded does not affect t
 test('one that makes this program fail does not affect the others', async () => {
   const tenants = await Promise.all(Array.from({ length: 10 }, () => writers.tenantWith('a', 'b')));
   const postings = tenants.map((tenant) => transfer(tenant, 'a', 'b', '1.00'));
-  Object.defineProperty(postings[3], 'kind', {
+  Object.defineProperty(postings[3], 'overrideReason', {
     get: () => {
       throw new TypeError('injected');
     },

@@ -182,7 +182,8 @@ export class WriterPipeline {
       this.unconfirmedStates.delete(state.head.tenant);
       this.options.cache.put(state.head.tenant, state);
     }
-    this.unconfirmed = this.unconfirmed.filter((each) => each !== batch.known.decided);
+    // Older ones are committed too, though they may still look up refusals: what they know of holds and transactions is out of date.
+    this.unconfirmed = this.unconfirmed.slice(this.unconfirmed.indexOf(batch.known.decided) + 1);
   }
 
   /** Whether the writing connection still works. */

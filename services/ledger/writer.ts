@@ -110,10 +110,15 @@ export class Writer {
     return new Promise((resolve) => this.enqueue(commands, dryRun, options, resolve));
   }
 
+  /** Whether a tenant's state is cached: it was posted to here lately. */
+  isCached(tenant: string): boolean {
+    return this.pipelines.some((pipeline) => pipeline.isCached(tenant));
+  }
+
   private enqueue(commands: Commands, dryRun: boolean, options: PostOptions, answer: (outcome: ItemOutcome) => void): void {
     const { signal, timeoutMs = Infinity, failFastOnLock = false } = options;
     const settle = (outcome: ItemOutcome) => {
-      this.metrics.count(outcome);
+      if (commands[0].kind !== 'expire') this.metrics.count(outcome);
       answer(outcome);
     };
     if (this.isClosing) {
@@ -176,7 +181,7 @@ export class Writer {
         this.track(items, pipeline.start(items));
       }
     }
-    const isUncached = (tenant: string) => !this.pipelines.some((pipeline) => pipeline.isCached(tenant));
+    const isUncached = (tenant: string) => !this.isCached(tenant);
     while (this.uncachedBatches < pipelines) {
       const items = this.queues.takeMixed(isolated, pipelines, 1, isUncached);
       if (!items) break;
@@ -255,13 +260,13 @@ export class Writer {
   private async runLocked(items: Item[], wait: boolean): Promise<Item[]> {
     const started = performance.now();
     try {
-      const { batch, lockedElsewhere, current } = await runLockingPath(this.options.pool, this.cache, this.cursors, items, wait);
+      const { batch, lockedElsewhere, undecided, current } = await runLockingPath(this.options.pool, this.cache, this.cursors, items, wait);
       this.metrics.lockingSeconds.observe((performance.now() - started) / 1000);
       // No other replica wrote, so the tenant's next batch may contain other tenants again.
       if (wait) for (const tenant of current) this.queues.setLockedElsewhere(tenant, false);
       const unsettled = this.isolateTenants(lockedElsewhere);
       this.settle(batch);
-      return unsettled;
+      return [...unsettled, ...undecided];
     } catch (error) {
       return this.handleFailure(items, wait, error);
     }
