@@ -22,6 +22,7 @@ const daily = { ...limit, max_amount: '100.00', window: { rolling_seconds: 86_40
 const money = { account_code: 'SETTLEMENT-USD', currency: 'USD' };
 
 const used: [string, () => ReturnType<Customer['post']>, string | null][] = [
+  ['a hold', () => customer.post('holds', deposit()), null],
   ['a velocity limit', () => customer.post('limits', daily), null],
   ['a dry run', () => customer.post('transactions/double-entry?dry_run=true', deposit()), 'dry_run'],
   [
@@ -44,7 +45,7 @@ test('what is new is refused: routes with 404, fields as unknown; what was there
     if (field === null) expect([name, status, body.code]).toEqual([name, 404, 'route_not_found']);
     else expect([name, status, body.code, body.details]).toMatchObject([name, 400, 'validation_failed', { field, tag: 'unknown' }]);
   }
-  expect((await customer.get('limits')) ?? null).toBeNull();
+  expect([await customer.get('limits'), await customer.get('holds')]).toEqual([undefined, undefined]);
   const posted = await customer.post('transactions/double-entry', deposit());
   expect(posted.status).toBe(201);
   const { transaction_id } = posted.body.data.transaction;

@@ -207,6 +207,46 @@ test('unbalanced entries and a reused key are refused with more in the metadata 
   }
 });
 
+test('a hold is made, captured in part and voided; a second capture is refused with its status', async () => {
+  const tenant_id = tenants[1]?.id;
+  const submit = async (...commands: Message[]): Promise<Message[]> =>
+    (await call('Submit', { tenant_id, actor: 'card-service', commands }))['results'];
+  const held = { idempotency_key: 'hold-1', entries: deposit().entries, expires_in: 3600 };
+  const [made] = await submit({ hold: held });
+  expect(made).toMatchObject({
+    replayed: false,
+    hold: { status: 'pending', captures: 0, entries: [{ remaining: '10.00' }, { remaining: '10.00' }] },
+  });
+  const { hold_id } = made!['hold'];
+  expect((await submit({ hold: held }))[0]).toMatchObject({ replayed: true, hold: { hold_id } });
+  const part = { hold_id, idempotency_key: 'hold-1', amount: '4.00', final: false };
+  const [captured, late] = await submit({ capture: part }, { void: { hold_id, description: 'The rest is not needed' } });
+  expect(captured).toMatchObject({
+    transaction: { kind: 'capture', amount: '4.00', origin: { hold_id } },
+    hold: {
+      status: 'pending',
+      captures: 1,
+      entries: [
+        { captured: '4.00', remaining: '6.00' },
+        { captured: '4.00', remaining: '6.00' },
+      ],
+    },
+  });
+  expect(late).toMatchObject({ hold: { status: 'voided', entries: [{ remaining: '0.00' }, { remaining: '0.00' }] } });
+  const [ended] = await submit({ capture: { hold_id } });
+  expect(ended).toMatchObject({ refusal: { reason: 'hold_ended', field: 'hold_id', value: 'voided' } });
+  expect((await call('GetHold', { tenant_id, hold_id }))['hold']).toEqual(late!['hold']);
+  expect((await call('ListHolds', { tenant_id, status: 'voided' }))['holds']).toEqual([late!['hold']]);
+  const other = call('GetHold', { tenant_id: tenants[0]?.id, hold_id });
+  expect(await refusalOf(other)).toMatchObject({ code: status.NOT_FOUND, reason: 'hold_not_found' });
+  const { events } = await call('ListEvents', { tenant_id, after_sequence: Number(made!['hold'].sequence) - 1 });
+  expect((events as Message[]).map(({ type, data }) => [type, data])).toEqual([
+    ['hold.created', 'hold_created'],
+    ['transaction.posted', 'transaction_posted'],
+    ['hold.voided', 'hold_ended'],
+  ]);
+});
+
 test.each(['k1\n', '   ', 'k1 '])('the idempotency key %j is refused by each call', async (key) => {
   const printable = { reason: 'validation_failed', field: 'idempotency_key', tag: 'printable', value: key };
   const reversal = { tenant_id: tenants[0]?.id, transaction_id: newId('txn'), idempotency_key: key };

@@ -2,6 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { SubmitRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { withClient } from '../../deploy/local/databases.ts';
 import { root } from '../../deploy/local/plan.ts';
 import { openAudit, type Audit } from '../../test/audit.ts';
@@ -39,6 +41,7 @@ const requests = [
   },
   { tenantId: bank, idempotencyKey: 'float', entries: entries('OPERATING-CASH credit 7.77 GBP') },
 ];
+type Commands = NonNullable<MessageInitShape<typeof SubmitRequestSchema>['commands']>;
 const refund = { tenantId: shop, idempotencyKey: 'refund-1', description: 'Returned' };
 
 let audit: Audit;
@@ -119,6 +122,27 @@ test('an old transaction is reversed in parts, and one that was reversed stays r
   const rest = await reverse(several);
   expect(await read()).toMatchObject({ reversedBy: rest.transaction!.transactionId });
   expect((await read())!.unreversed).toBeUndefined();
+  await clean();
+});
+
+test('money of old accounts is held, captured and voided; an old key may name a hold', async () => {
+  const { client } = audit.ledger;
+  const lines = entries('CUSTOMER-WALLETS-NGN debit 100.00 NGN', 'PROFESSIONAL-FEES credit 100.00 NGN');
+  const hold = { idempotencyKey: 'fee', entries: lines };
+  const submit = async (...commands: Commands) => (await client.submit({ tenantId: wallet, commands })).results;
+  const [made] = await submit({ command: { case: 'hold', value: hold } });
+  const { holdId } = made!.hold!;
+  const { balance } = await client.getBalance({ tenantId: wallet, accountCode: 'CUSTOMER-WALLETS-NGN', currency: 'NGN' });
+  const total = { balance: '999999999999.99', pendingDebits: '100.00', available: '999999999899.99', version: 3n };
+  expect(balance).toMatchObject(total);
+  const overdrawn = { tenantId: wallet, entries: lines.map((line) => ({ ...line, amount: '999999999900.00' })) };
+  expect(await refusal(client.postTransaction({ posting: overdrawn }))).toMatchObject({ reason: 'insufficient_funds' });
+  const [captured, voided] = await submit(
+    { command: { case: 'capture', value: { holdId, amount: '40.00', final: false } } },
+    { command: { case: 'void', value: { holdId } } },
+  );
+  expect(captured!.transaction).toMatchObject({ kind: 'capture', amount: '40.00', origin: { holdId } });
+  expect(voided!.hold).toMatchObject({ status: 'voided', captures: 1 });
   await clean();
 });
 
