@@ -209,7 +209,8 @@ export function errorOfRefusal(refusal: RefusalInfo, sent: unknown): ApiError | 
   const { reason: code, metadata = {} } = refusal;
   // With `credential` the service rejected our internal token, not the client's credential.
   if (!isErrorCode(code) || code === 'internal' || metadata['credential'] === 'internal') return null;
-  const named = refusal.field === '' || refusal.field === 'path' ? undefined : refusal.field;
+  // What gRPC calls the commands of a call are the items of a batch.
+  const named = refusal.field === 'commands' ? 'items' : refusal.field === '' || refusal.field === 'path' ? undefined : refusal.field;
   const [, , usualField] = table[code] as readonly [number, string, string?];
   const field = named ?? (statusOf(code, named) === 422 ? usualField : undefined);
   const tag = refusal.tag === undefined || refusal.tag === '' ? code : refusal.tag;

@@ -216,6 +216,18 @@ describe('limits as postings meet them', () => {
     expect((await usageOf(own, limit_id)).amount).toBe('600.00');
   });
 
+  test('a hold counts when it is made, its capture does not, and a void gives back', async () => {
+    const own = await fundedWallet();
+    const { limit_id } = await created({}, own);
+    const held = (amount: string) => own.post('holds', out(amount));
+    const [first, second] = [(await held('300.00')).body.data.hold, (await held('200.00')).body.data.hold];
+    expect(refusalOf(await held('0.01'))).toEqual(exceeded('entries[1].account_code', 'max_amount', limit_id));
+    expect((await own.post(`holds/${first.hold_id}/capture`, { amount: '100.00' })).status).toBe(201);
+    expect(await usageOf(own, limit_id)).toMatchObject({ amount: '300.00', count: 2 });
+    expect((await own.post(`holds/${second.hold_id}/void`)).status).toBe(200);
+    expect(await usageOf(own, limit_id)).toMatchObject({ amount: '100.00', count: 1, remaining_amount: '400.00' });
+  });
+
   test('no rolling window exceeds its maximum', async () => {
     const own = await fundedWallet();
     const { limit_id } = await created({ max_amount: '100.00', window: { rolling_seconds: 60 } }, own);

@@ -99,7 +99,7 @@ export function batchRoutes(app: App, services: Services): void {
           summary: 'Post, hold, capture, void and reverse many at once',
           description: [
             'An item is the body of its route with `op`, its key, and `hold_id` or `transaction_id` where the route has it in the path. Items are decided in their order. The body may have 4 MiB. The header `Idempotency-Key` is rejected.',
-            'Independent items, the default: the answer is 200, and each result is what the item’s route alone would have answered. A malformed item fails by itself. An item with 503 is in doubt: send it again with its key.',
+            'Independent items, the default: the answer is 200, and each result is what the item’s route alone would have answered. A malformed item fails by itself. An item with 503 is in doubt: send it again with its key. A dry run tries each alone.',
             'With `atomic` each item sees those before it, and all are done or none. The first that fails is the error of the whole request: its fields begin with `items[3].`, and no key is used up. Items that an earlier request has done are replays and fail nothing.',
             'A batch that is sent again does nothing twice.',
           ].join('\n\n'),

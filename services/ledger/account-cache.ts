@@ -15,6 +15,11 @@ export interface AccountState {
   balances: Map<string, Balance>;
 }
 
+/** Whether holds have reserved something on an account. */
+export function hasPending(state: AccountState | undefined): boolean {
+  return [...(state?.balances.values() ?? [])].some(({ pendingDebits, pendingCredits }) => pendingDebits !== 0n || pendingCredits !== 0n);
+}
+
 /** A tenant's accounts as of one position in its log. They are valid while the database's head equals `head`. */
 export interface TenantState {
   head: Head;

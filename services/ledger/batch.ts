@@ -1,6 +1,6 @@
 // One batch of the writer: what it reads, what the rules decide item by item, and what it writes in one SQL transaction.
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
-import type { TenantState } from './account-cache.ts';
+import { hasPending, type TenantState } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
 import { BatchHolds, isHoldCommand } from './batch-holds.ts';
 import { Changes } from './changes.ts';
@@ -132,17 +132,14 @@ export class Batch {
         if (!accounts.has(code)) wanted.set(`${posting.tenant} ${code}`, [posting.tenant, code]);
       }
     }
-    const codes = new Map<string, string[]>();
-    if (wanted.size === 0) return codes;
-    for (const found of await queries.readAccounts(client, [...wanted.values()])) {
+    if (wanted.size === 0) return new Map();
+    const all = await queries.readAccounts(client, [...wanted.values()]);
+    for (const found of all) {
       const { tenant, code, state, differences } = found;
-      const ofTenant = codes.get(tenant);
-      if (ofTenant) ofTenant.push(code);
-      else codes.set(tenant, [code]);
       if (differences.length === 0) this.openedTenants.get(tenant)?.state.accounts.set(code, state);
       else this.inconsistentAccounts.set(`${tenant} ${code}`, queries.whyInconsistent(found));
     }
-    return codes;
+    return new Map([...Map.groupBy(all, ({ tenant }) => tenant)].map(([tenant, found]) => [tenant, found.map(({ code }) => code)]));
   }
 
   /** Applies the rules, item by item. What follows an undecided item of its tenant is undecided too: items are decided in their order. */
@@ -151,10 +148,16 @@ export class Batch {
       const state = this.openedTenants.get(item.tenant)?.state;
       if (!state) continue;
       const outcome = this.undecided.some(({ tenant }) => tenant === item.tenant) ? null : this.outcomeOf(item);
-      const isOpen = !outcome || (dependsOnHolds(outcome) && (state.nextDueMs ?? 0) <= timeOf(state, this.nowMs));
-      if (isOpen) this.undecided.push(item);
+      if (!outcome || (dependsOnHolds(outcome) && this.mayHaveDue(item, state))) this.undecided.push(item);
       else this.settled.push({ item, outcome });
     }
+  }
+
+  private mayHaveDue({ commands }: Item, state: TenantState): boolean {
+    if ((state.nextDueMs ?? 0) > timeOf(state, this.nowMs)) return false;
+    const codes = commands.flatMap((command) => this.known.codesOf(command));
+    // With velocity limits, what holds of other accounts give back counts as well.
+    return state.rules !== null || codes.some((code) => hasPending(state.accounts.get(code)));
   }
 
   /** Lets due holds of the tenants expire, whose heads are locked, and decides again what is undecided. Some may be left so. */

@@ -83,13 +83,6 @@ describe('independent commands', () => {
     ]);
   });
 
-  test('are refused for what only those behind them bring, also where it is not known yet whether a hold is due', async () => {
-    const { tenantId } = await tenantWith('a', 'purse');
-    const commands = [move('purse', 'a', '5.00'), move('a', 'purse', '5.00'), move('purse', 'a', '6.00')];
-    const refused = 'insufficient_funds entries[1].account_code';
-    expect(reasonsOf(await submit(tenantId, commands))).toEqual([refused, 'posted', refused]);
-  });
-
   test('may reverse what one before them has posted, but no reversal', async () => {
     const { tenantId } = await tenantWith('a', 'b');
     const [transactionId, reversalId] = [newId('txn'), newId('txn')];

@@ -4,6 +4,7 @@ import type { CommandSchema, HoldSchema } from '../../proto/gen/ledger/v1/ledger
 import type { VelocityUses } from '../../proto/gen/ledger/v1/events_pb.js';
 import { openAudit, type Audit } from '../../test/audit.ts';
 import { entries, newTenant, type RunningLedger } from '../../test/ledger.ts';
+import { until } from '../../test/polling.ts';
 import { newId } from '../platform/ids.ts';
 
 type Command = NonNullable<MessageInitShape<typeof CommandSchema>['command']>;
@@ -180,6 +181,25 @@ test('an override of a hold is counted and names the limit', async () => {
   const [result] = await submit(tenantId, [hold(newId('hold'), out('900.00'), { overrideReason: 'Court order' })]);
   expect(result?.hold?.origin?.override).toMatchObject({ reason: 'Court order', broken: [id] });
   expect(await usage(tenantId, id)).toEqual(['900.00', 1n]);
+});
+
+test('what a due hold has left makes way for what needs it', async () => {
+  const tenantId = await newBooks();
+  const id = await limitOn(tenantId);
+  const first = newId('hold');
+  await act(tenantId, hold(first, out('100.00'), { expiresIn: 1n }));
+  await act(tenantId, capture(first, { amount: '10.00', final: false }));
+  // Refused as long as it is not due; 10.00 of it were captured.
+  const spend: Command = { case: 'posting', value: { entries: out('490.00') } };
+  await until(
+    () => act(tenantId, spend),
+    (value) => value === undefined,
+  );
+  expect(await usage(tenantId, id)).toEqual(['500.00', 2n]);
+  expect((await usesOf(tenantId)).slice(-2)).toEqual([
+    ['hold.expired', 'ada -90.00 0'],
+    ['transaction.posted', 'ada 490.00 1'],
+  ]);
 });
 
 test('the log explains every count: a replay of it finds no difference', async () => {

@@ -17,6 +17,9 @@ export const capabilities = {
   entries: 'a posting may have entries of any amount on either side',
   history: 'the changes of an account can be listed',
   reading: 'balances of several accounts can be read at one moment',
+  holds: 'money can be held, captured in parts and released',
+  refunds: 'a part of a posting can be reversed',
+  atomic: 'several postings can be sent that are posted all or none',
 } as const;
 
 /** One capability. */
@@ -53,6 +56,16 @@ export interface Book {
   postEntries?(posting: { key: string; entries: Entry[] }): Promise<Answer>;
   /** Unless `history` is lacking: every change of an account in a currency, in any order. */
   history?(account: string, currency: string): Promise<Change[]>;
+  /** Unless `holds` is lacking: reserves an amount, which stays in the balance and can't be spent. `id` names the hold. */
+  hold?(transfer: Transfer): Promise<Answer>;
+  /** Moves a part of a hold; the rest stays held unless it is `final`. */
+  capture?(part: { key: string; hold: string; amount: string; currency: string; final: boolean }): Promise<Answer>;
+  /** Releases what is left of a hold. */
+  release?(hold: string): Promise<Answer>;
+  /** Unless `refunds` is lacking: reverses a part of what moved under an answer's id. */
+  refund?(part: { key: string; transaction: string; amount: string; currency: string }): Promise<Answer>;
+  /** Unless `atomic` is lacking. */
+  postTogether?(transfers: Transfer[]): Promise<Answer>;
   /** Unless `reading` is lacking: several balances of one moment, in the order of the accounts. */
   balances?(accounts: string[], currency: string): Promise<string[]>;
 }

@@ -1,11 +1,12 @@
 // Runs the checks against a ledger, one after another, each in books of its own.
 import { capabilities, type Ledger } from './adapter.ts';
+import { holdChecks } from './hold-checks.ts';
 import { keyChecks } from './key-checks.ts';
 import { moneyChecks } from './money-checks.ts';
 import { CheckRun, type Check } from './check-run.ts';
 
 /** All checks, in order. */
-export const checks: Check[] = [...keyChecks, ...moneyChecks];
+export const checks: Check[] = [...keyChecks, ...moneyChecks, ...holdChecks];
 
 /** The result of a check. */
 export interface Finding {

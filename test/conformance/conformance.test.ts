@@ -29,6 +29,11 @@ const caught: Record<Flaw, string> = {
   'lists a change twice': 'history',
   'counts in doubles': 'large amounts',
   'counts in fractions of doubles': 'decimals',
+  'spends what is held': 'held money',
+  'looks at a hold before it waits': 'one end',
+  'keeps what a last capture leaves': 'captured in parts',
+  'adds refunds up after it waits': 'refunds in parts',
+  'posts what it can of what belongs together': 'all or none',
 };
 
 describe('a ledger in memory', () => {

@@ -1,15 +1,32 @@
 // The adapter of this ledger over REST: registers a user, and makes a tenant with a key for each book.
 import { randomUUID } from 'node:crypto';
-import type { Answer, Book, Change, Entry, Ledger, Open } from './adapter.ts';
+import type { Answer, Book, Change, Entry, Ledger, Open, Transfer } from './adapter.ts';
 import type { Http, Reply } from './http.ts';
 
 /** A REST answer in the kit's terms. */
 function answerOf(reply: Reply): Answer {
-  const id: string | undefined = reply.json?.data?.transaction?.transaction_id;
+  const { transaction, hold } = reply.json?.data ?? {};
+  const id: string | undefined = transaction?.transaction_id ?? hold?.hold_id;
   const detail = `${reply.status} ${reply.json?.code ?? ''}`.trim();
   if (reply.status === 201) return { outcome: 'created', id, detail };
   if (reply.status === 200) return { outcome: 'replayed', id, detail };
   return { outcome: reply.status >= 400 && reply.status < 500 ? 'refused' : 'unknown', detail };
+}
+
+function entriesOf({ from, to, amount, currency }: Transfer): Entry[] {
+  return [
+    { account: from, way: 'out', amount, currency },
+    { account: to, way: 'in', amount, currency },
+  ];
+}
+
+/** All accounts are liabilities, which a credit increases. */
+function bodyOf(key: string, entries: Entry[]): object {
+  const sideOf = (way: Entry['way']) => (way === 'in' ? 'credit' : 'debit');
+  return {
+    idempotency_key: key,
+    entries: entries.map(({ account, way, amount, currency }) => ({ account_code: account, amount, side: sideOf(way), currency })),
+  };
 }
 
 class Tenant implements Book {
@@ -41,31 +58,32 @@ class Tenant implements Book {
     }
   }
 
-  post: Book['post'] = ({ key, from, to, amount, currency }, cutAfter) =>
-    this.#post(
-      key,
-      [
-        { account: from, way: 'out', amount, currency },
-        { account: to, way: 'in', amount, currency },
-      ],
-      cutAfter,
-    );
+  post: Book['post'] = (transfer, cutAfter) => this.#post(transfer.key, entriesOf(transfer), cutAfter);
 
   postEntries = ({ key, entries }: { key: string; entries: Entry[] }): Promise<Answer> => this.#post(key, entries);
 
-  async #post(key: string, entries: Entry[], cutAfter?: number): Promise<Answer> {
-    const body = {
-      idempotency_key: key,
-      // All accounts are liabilities, which a credit increases.
-      entries: entries.map(({ account, way, amount, currency }) => ({
-        account_code: account,
-        amount,
-        side: way === 'in' ? 'credit' : 'debit',
-        currency,
-      })),
-    };
-    const url = `${this.#url}/transactions/double-entry`;
-    return answerOf(await this.#http.send({ method: 'POST', url, headers: this.#headers, body, cutAfter }));
+  hold = (transfer: Transfer): Promise<Answer> => this.#send('/holds', bodyOf(transfer.key, entriesOf(transfer)));
+
+  capture: NonNullable<Book['capture']> = ({ key, hold, amount, final }) =>
+    this.#send(`/holds/${hold}/capture`, { idempotency_key: key, amount, final });
+
+  release = (hold: string): Promise<Answer> => this.#send(`/holds/${hold}/void`);
+
+  refund: NonNullable<Book['refund']> = ({ key, transaction, amount }) =>
+    this.#send(`/transactions/${transaction}/reverse`, { idempotency_key: key, amount });
+
+  postTogether = (transfers: Transfer[]): Promise<Answer> =>
+    this.#send('/transactions/batch', {
+      atomic: true,
+      items: transfers.map((transfer) => ({ op: 'double', ...bodyOf(transfer.key, entriesOf(transfer)) })),
+    });
+
+  #post(key: string, entries: Entry[], cutAfter?: number): Promise<Answer> {
+    return this.#send('/transactions/double-entry', bodyOf(key, entries), cutAfter);
+  }
+
+  async #send(path: string, body?: object, cutAfter?: number): Promise<Answer> {
+    return answerOf(await this.#http.send({ method: 'POST', url: this.#url + path, headers: this.#headers, body, cutAfter }));
   }
 
   async balance(account: string, currency: string): Promise<string> {
