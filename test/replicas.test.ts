@@ -4,7 +4,7 @@ import { jest } from '@jest/globals';
 import { createClient, type Client } from '@connectrpc/connect';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller, type Caller } from '../services/platform/caller.ts';
-import { withLongDeadline } from './polling.ts';
+import { until, withLongDeadline } from './polling.ts';
 import { startCluster, type Cluster, type Tenant } from './cluster.ts';
 
 jest.setTimeout(180_000);
@@ -78,6 +78,32 @@ test('a tenant’s postings all go to one replica, and to the other one while th
   expect((await post()).status).toBe(201);
   await cluster.restart(first);
   for (let again = ''; again !== first; again = await replicaOfTenant().catch(() => '')) await pause(100);
+});
+
+test('a hold that is due expires once within 5 s, also while a replica is killed', async () => {
+  const entries = lines.map(({ account_code: accountCode, ...entry }) => ({ accountCode, ...entry }));
+  const command = { command: { case: 'hold' as const, value: { entries, expiresIn: 2n } } };
+  const { results } = await ledgers.submit({ tenantId: tenant.id, commands: Array.from({ length: 100 }, () => command) });
+  const holds = new Map(results.map(({ hold }) => [hold!.holdId, hold!.expiresMs!]));
+  await pause(Number(results[0]!.hold!.expiresMs) - Date.now());
+  await cluster.kill('ledger', 'SIGKILL');
+  const [survivor] = cluster.addresses.ledger.slice(1);
+  const own = openCaller({ addresses: [survivor!], token: cluster.internalToken, maxMessageBytes: 1 << 20 });
+  const client = createClient(LedgerService, withLongDeadline(own));
+  await until(
+    () => client.listHolds({ tenantId: tenant.id, status: 'pending' }),
+    ({ holds: pending }) => pending.length === 0,
+  );
+  const { events } = await client.listEvents({ tenantId: tenant.id, afterSequence: results.at(-1)!.hold!.sequence, limit: 100 });
+  own.close();
+  await cluster.restart('ledger');
+  const ended = events.flatMap(({ data, createdMs }) => (data.case === 'holdEnded' ? [{ id: data.value.hold!.holdId, createdMs }] : []));
+  expect(ended.map(({ id }) => id).toSorted()).toEqual([...holds.keys()].toSorted());
+  for (const { id, createdMs } of ended) {
+    const lateMs = Number(createdMs - holds.get(id)!);
+    expect(lateMs).toBeGreaterThanOrEqual(0);
+    expect(lateMs).toBeLessThan(5_000);
+  }
 });
 
 test('without identity a key that was not verified recently is answered 503, and works again when identity is back', async () => {

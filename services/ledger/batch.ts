@@ -304,15 +304,9 @@ export class Batch {
   private rows(moved: OpenedTenant[]): BatchRows {
     this.writtenTenants = moved.map(({ from }) => from.tenant);
     this.activatedCursors = this.writtenTenants.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
+    const relayCursors = { tenants: this.activatedCursors, activeUntilMs: activeUntil(this.nowMs) };
     const { log, posted, balances, extras } = this.changes;
-    return {
-      tenants: this.tenants,
-      relayCursors: { tenants: this.activatedCursors, activeUntilMs: activeUntil(this.nowMs) },
-      log,
-      posted,
-      balances,
-      extras,
-    };
+    return { tenants: this.tenants, relayCursors, log, posted, balances, extras };
   }
 
   /** Call it after the commit. */
