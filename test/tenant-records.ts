@@ -1,13 +1,13 @@
 // A tenant with one record of each kind, for tests that name them in paths and messages.
 import type { Cluster, Person, Tenant } from './cluster.ts';
 
-/** A tenant with a wallet's chart, a posting, a webhook that nobody answers, a delivery, and a second API key. */
+/** A tenant with a wallet's chart, a posting, a hold, a velocity limit, a webhook that nobody answers, a delivery, and a second API key. */
 export interface TenantRecords {
   tenant: Tenant;
   /** With every scope. */
   key: string;
   /** By the names that paths have for them. `key_id`: of the second key. */
-  ids: Record<'transaction_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
+  ids: Record<'transaction_id' | 'hold_id' | 'limit_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
 }
 
 /** Makes a tenant with its records. Throws where one is refused. */
@@ -28,9 +28,18 @@ export async function newTenantRecords(
   if (account_code !== 'SETTLEMENT-NGN') await made(`${path}/accounts`, { account_code, name: account_code, type: 'asset' });
   const line = { account_code, amount: '1000000.00', side: 'debit', currency: 'NGN' };
   const { transaction } = (await made(`${path}/transactions`, { ...line, ...posting })).data;
+  const entries = [
+    { ...line, amount: '1.00' },
+    { ...line, amount: '1.00', account_code: 'SETTLEMENT-NGN', side: 'credit' },
+  ];
+  const { hold } = (await made(`${path}/holds`, { entries })).data;
+  const daily = { currency: 'NGN', side: 'debit', max_count: 1_000_000, window: { rolling_seconds: 86_400 } };
+  const { limit } = (await made(`${path}/limits`, { account_code, applies: 'account', ...daily })).data;
   await made(`${path}/webhooks`, { url: 'http://127.0.0.1:9/hook', events: ['transaction.posted'] });
   const { delivery_id } = await made(`${path}/webhooks/test`, {});
   const keys = `/v1/tenants/${tenant.id}/api-keys`;
   const { api_key } = (await made(keys, { name: 'x', scopes: ['reports:read'] }, tenant.owner.token)).data;
-  return { tenant, key, ids: { transaction_id: transaction.transaction_id, delivery_id, key_id: api_key.id, account_code } };
+  const { transaction_id } = transaction;
+  const ids = { transaction_id, hold_id: hold.hold_id, limit_id: limit.limit_id, delivery_id, key_id: api_key.id, account_code };
+  return { tenant, key, ids };
 }

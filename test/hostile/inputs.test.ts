@@ -33,6 +33,8 @@ function pathOf({ path }: Operation, change: Record<string, string> = {}): strin
     slug: tenant.slug,
     tenant_id: tenant.id,
     transaction_id: newId('txn'),
+    hold_id: newId('hold'),
+    limit_id: newId('limit'),
     key_id: newId('key'),
     delivery_id: newId('wh_delivery'),
     account_code: 'SETTLEMENT-NGN',

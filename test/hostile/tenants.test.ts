@@ -37,6 +37,8 @@ afterAll(() => cluster.stop());
 
 const unknown = {
   transaction_id: newId('txn'),
+  hold_id: newId('hold'),
+  limit_id: newId('limit'),
   delivery_id: newId('wh_delivery'),
   key_id: newId('key'),
   account_code: 'NOBODY-1',
@@ -55,10 +57,12 @@ function comparable({ status, headers, body }: Answer, sent: string): unknown {
 
 test('ids of another tenant in a path are answered like unknown ids, and change nothing', async () => {
   const before = await stateOf(theirs);
-  const operations = contract.operations.filter(({ path }) => /\{(transaction_id|delivery_id|key_id|account_code)\}/.test(path));
-  expect(operations.length).toBeGreaterThan(9);
+  const operations = contract.operations.filter(({ path }) =>
+    /\{(transaction_id|hold_id|limit_id|delivery_id|key_id|account_code)\}/.test(path),
+  );
+  expect(operations.length).toBeGreaterThan(15);
   for (const operation of operations) {
-    const name = /\{(transaction_id|delivery_id|key_id|account_code)\}/.exec(operation.path)?.[1] as keyof typeof unknown;
+    const name = /\{(transaction_id|hold_id|limit_id|delivery_id|key_id|account_code)\}/.exec(operation.path)?.[1] as keyof typeof unknown;
     const ask = async (id: string) => {
       const path = operation.path.replace('{slug}', mine.tenant.slug).replace('{tenant_id}', mine.tenant.id).replace(`{${name}}`, id);
       const options = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
@@ -92,6 +96,7 @@ test('accounts of another tenant in a body or a query are accounts that nobody h
     ['GET', 'accounts?parent_code=', () => undefined],
     ['GET', 'transactions?account_code=', () => undefined],
     ['GET', 'transactions?reference=', () => undefined],
+    ['GET', 'holds?account_code=', () => undefined],
   ];
   for (const [method, where, body] of requests) {
     const ask = async (code: string) => {
