@@ -37,7 +37,7 @@ export class Batch {
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
   readonly settled: Settled[] = [];
-  /** Items that were refused for what holds that may be due had reserved. */
+  /** Items that were refused for what holds that may be due had reserved, and those behind them. */
   readonly undecided: Item[] = [];
   readonly known: Known;
   /** Tenants (UUIDs) whose logs were written to. */
@@ -142,13 +142,13 @@ export class Batch {
     return new Map([...Map.groupBy(all, ({ tenant }) => tenant)].map(([tenant, found]) => [tenant, found.map(({ code }) => code)]));
   }
 
-  /** Applies the rules, item by item. */
+  /** Applies the rules, item by item. What follows an undecided item of its tenant is undecided too: items are decided in their order. */
   decide(items = this.items): void {
     for (const item of items) {
       const state = this.openedTenants.get(item.tenant)?.state;
       if (!state) continue;
-      const outcome = this.outcomeOf(item);
-      if (dependsOnHolds(outcome) && this.mayHaveDue(item, state)) this.undecided.push(item);
+      const outcome = this.undecided.some(({ tenant }) => tenant === item.tenant) ? null : this.outcomeOf(item);
+      if (!outcome || (dependsOnHolds(outcome) && this.mayHaveDue(item, state))) this.undecided.push(item);
       else this.settled.push({ item, outcome });
     }
   }
