@@ -142,14 +142,14 @@ export class Batch {
     return new Map([...Map.groupBy(all, ({ tenant }) => tenant)].map(([tenant, found]) => [tenant, found.map(({ code }) => code)]));
   }
 
-  /** Applies the rules, item by item. Behind an undecided item its tenant's later ones wait, so that all are decided in their order. */
+  /** Applies the rules, item by item. What follows an undecided item of its tenant is undecided too: items are decided in their order. */
   decide(items = this.items): void {
     for (const item of items) {
       const state = this.openedTenants.get(item.tenant)?.state;
       if (!state) continue;
       const outcome = this.undecided.some(({ tenant }) => tenant === item.tenant) ? null : this.outcomeOf(item);
-      if (outcome && !(dependsOnHolds(outcome) && this.mayHaveDue(item, state))) this.settled.push({ item, outcome });
-      else this.undecided.push(item);
+      if (!outcome || (dependsOnHolds(outcome) && this.mayHaveDue(item, state))) this.undecided.push(item);
+      else this.settled.push({ item, outcome });
     }
   }
 

@@ -110,10 +110,3 @@ test('many that are due at once all make way, also more than expire in one turn'
   expect(await balanceOf(tenantId, 'purse')).toEqual(['0.00', '0.00', '0.00', '0.00', 1202n]);
   expect(await audit.verified(tenant)).toEqual([]);
 });
-
-test('commands of a call are decided in their order, also behind one for which a hold might have expired', async () => {
-  const { tenantId } = await tenantWith('10.00');
-  await made(tenantId, hold('10.00', { expiresIn: 34_560_000n }));
-  const results = await submit(tenantId, [spend('5.00'), posting('bank debit 100.00 NGN', 'purse credit 100.00 NGN'), spend('5.00')]);
-  expect(results.map(({ refusal }) => refusal?.reason ?? 'posted')).toEqual(['insufficient_funds', 'posted', 'posted']);
-});

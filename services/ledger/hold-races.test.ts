@@ -1,6 +1,6 @@
 // Several commands on one hold: in one call, in one batch, and at once.
 import type { HoldRecord } from '../../proto/gen/ledger/v1/events_pb.js';
-import { capture, hold, holdCalls, refusedWith, release, shown, spend } from '../../test/hold-commands.ts';
+import { capture, hold, holdCalls, posting, refusedWith, release, shown, spend } from '../../test/hold-commands.ts';
 import { startLedger } from '../../test/ledger.ts';
 import { newId } from '../platform/ids.ts';
 
@@ -71,6 +71,13 @@ describe('several commands on one hold', () => {
         ]);
     }
     expect(await balanceOf(tenantId, 'purse')).toEqual(['0.00', '0.00', '0.00', '0.00', 5n]);
+  });
+
+  test('are decided in their order, also behind one that is refused while it is not known whether the hold is due', async () => {
+    const { tenantId } = await tenantWith('10.00');
+    await made(tenantId, hold('10.00'));
+    const results = await submit(tenantId, [spend('5.00'), posting('bank debit 5.00 NGN', 'purse credit 5.00 NGN'), spend('6.00')]);
+    expect(results.map(({ refusal: refused }) => refused?.reason)).toEqual(['insufficient_funds', undefined, 'insufficient_funds']);
   });
 
   test('that are atomic are all done or none, and as a dry run change nothing', async () => {
