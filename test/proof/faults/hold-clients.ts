@@ -40,7 +40,7 @@ const entriesOf = (amount: bigint) =>
 export async function useHold(turn: Turn): Promise<void> {
   const { customer, key, random, clients, send } = turn;
   const amount = BigInt(random.whole(2, 1_000_000));
-  const isExpiring = random.happens(0);
+  const isExpiring = random.happens(0.3);
   const held: TriedHold = { tenantId: customer.tenant.id, key, amount, isExpiring, ends: [] };
   clients.holds.push(held);
   const request = { idempotency_key: key, entries: entriesOf(amount), ...(isExpiring && { expires_in: random.whole(1, 3) }) };
