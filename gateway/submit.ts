@@ -1,8 +1,9 @@
 // Submits commands to the ledger, and sends them again with the same ids while their outcome is unknown.
 import { setTimeout as pause } from 'node:timers/promises';
+import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
-import type { Command, CommandResult } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { CommandResultSchema, type Command, type CommandResult } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../services/platform/caller.ts';
 import { rejection } from './rejections.ts';
 import { auditContext, callOptions } from './request-context.ts';
@@ -57,12 +58,17 @@ export async function submit(
       const isFinal = refusal ? !isOpen(refusal.reason) : error instanceof ConnectError && error.code === Code.Unimplemented;
       if (isFinal || options.signal.aborted || isLast()) {
         if (results.length === 0) throw error;
-        return results;
+        // The last call may have done what the one before refused.
+        return results.map((result, index) => (index >= first && result.refusal ? inDoubt : result));
       }
     }
     await pause(retryMs(attempt));
   }
 }
+
+const inDoubt = create(CommandResultSchema, {
+  refusal: { reason: 'unavailable', message: 'the ledger did not answer in time; a retry with the same key finds out' },
+});
 
 const retryMs = (attempt: number): number => Math.min(50 * 2 ** attempt, 500);
 

@@ -10,6 +10,7 @@ import { ruleColumns, rulesMustFit } from './account-rules.ts';
 import { createdEvent, newAccount, nextPosition, updateAccountRow, updatedEvent, type AuditContext } from './chart.ts';
 import { append, lockHead, type Head, type LogRow } from './log.ts';
 import { activeUntil } from './outbox/active-cursors.ts';
+import { expireFirst } from './expiry-first.ts';
 import { ancestorsOf, checkParent, levelsBelow, parentsFirst } from './parents.ts';
 import { checkBalances } from './writer-queries.ts';
 import { isSystemCode, normalSide, templates, type AccountType, type BusinessType } from './templates.ts';
@@ -214,7 +215,10 @@ export function updateAccount(
     rulesMustFit(account, change);
     const closes = changes.includes('status') && account.status === 'active';
     const forbids = changes.includes('allow_negative') && account.allowNegative;
-    if (closes || forbids) await checkBalances(client, tenant, code);
+    if (closes || forbids) {
+      await expireFirst(client, head, nowMs);
+      await checkBalances(client, tenant, code);
+    }
     if (changes.includes('parent_code')) await checkMove(client, tenant, account, change.parentCode as string);
     if (changes.includes('status'))
       await checkStatusChange(client, tenant, { ...account, parentCode: change.parentCode ?? account.parentCode });

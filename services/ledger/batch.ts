@@ -306,7 +306,7 @@ export class Batch {
     this.activatedCursors = this.writtenTenants.filter((tenant) => this.cursors.isInactive(tenant, this.nowMs));
     const relayCursors = { tenants: this.activatedCursors, activeUntilMs: activeUntil(this.nowMs) };
     const { log, posted, balances, extras } = this.changes;
-    return { tenants: this.tenants, relayCursors, log, posted, balances, extras };
+    return { tenants: [...this.openedTenants.keys()], relayCursors, log, posted, balances, extras };
   }
 
   /** Call it after the commit. */

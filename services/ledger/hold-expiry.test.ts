@@ -101,6 +101,23 @@ test('in an atomic call it expires before the commands, and a dry run sees its m
   expect((await eventsOf(tenantId)).slice(1)).toEqual(['hold.created', 'hold.expired', 'transaction.posted', 'transaction.posted']);
 });
 
+test('it keeps no account open, and forbids no change of one', async () => {
+  const { tenantId, tenant } = await tenantWith('0.00');
+  const { client } = audit.ledger;
+  await client.updateAccount({ tenantId, accountCode: 'purse', allowNegative: true });
+  const due = await made(tenantId, hold('60.00', { expiresIn: 1n }));
+  await reached(due.expiresMs!);
+  await client.updateAccount({ tenantId, accountCode: 'purse', allowNegative: false });
+  expect((await holdOf(tenantId, due.holdId)).status).toBe('expired');
+  await done(tenantId, posting('bank debit 60.00 NGN', 'purse credit 60.00 NGN'));
+  const other = await made(tenantId, hold('60.00', { expiresIn: 1n }));
+  await reached(other.expiresMs!);
+  await client.updateAccount({ tenantId, accountCode: 'shop', status: 'closed' });
+  // The cached state of the writer is not used any more.
+  await done(tenantId, posting('purse debit 60.00 NGN', 'bank credit 60.00 NGN'));
+  expect(await audit.verified(tenant)).toEqual([]);
+});
+
 test('many that are due at once all make way, also more than expire in one turn', async () => {
   const { tenantId, tenant } = await tenantWith('600.00');
   const commands = Array.from({ length: 600 }, () => hold('1.00', { expiresIn: 2n }));

@@ -4,11 +4,12 @@ import { epochMs, withClient, type Client, type Connections } from '../platform/
 import type { HoldRow } from './holds.ts';
 import type { ValidatedPosting } from './mapping.ts';
 
-/** Columns and joins that read a hold `h` with its newest event. */
+/** Columns and joins that read a hold `h` with its newest event. Row-level security keeps a coalesce that is no sub-select out of the index. */
 export const currentColumns = 'h.tenant_id, h.id, coalesce(p.number, 0) as parts, l.type, l.payload';
 export const joinNewest = `left join lateral (
     select number, sequence from parts where tenant_id = h.tenant_id and of = h.id order by number desc limit 1) p on true
-  cross join lateral (select type, payload from log where tenant_id = h.tenant_id and sequence = coalesce(p.sequence, h.sequence) offset 0) l`;
+  cross join lateral (
+    select type, payload from log where tenant_id = h.tenant_id and sequence = (select coalesce(p.sequence, h.sequence)) offset 0) l`;
 
 /** The payload of its `hold.created`, where that is not the newest. */
 const createdColumn = `case when p.number is not null then (

@@ -78,6 +78,8 @@ async function schemathesis(
   const args = [
     ...`--config-file ${config} run ${cluster.url}/openapi.json --seed ${task.seed} --max-time ${Math.ceil(task.seconds)}`.split(' '),
     ...`--checks ${checks.join()} --workers 1 --continue-on-failure --generation-database none --no-color --warnings off`.split(' '),
+    // It can't write NDJSON: gateway/import.test.ts sends malformed lines.
+    ...'--exclude-operation-id importTransactions'.split(' '),
     ...'--request-timeout 20 --output-sanitize false --suppress-health-check all --max-redirects 0'.split(' '),
   ];
   const child = spawn('schemathesis', args, { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] });
