@@ -8,6 +8,8 @@ import { listAccounts } from './account-reads.ts';
 import { createAccount, updateAccount } from './accounts.ts';
 import { putDefinition } from './definitions.ts';
 import { readHierarchy } from './hierarchy.ts';
+import { dueHolds, dueOfAllTenants, keysOfHoldIds, nextDue, targetHolds, usedHoldKeys } from './hold-queries.ts';
+import { getHold } from './hold-reads.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
 import { ledgerPlans } from './query-plans.ts';
 import { listTransactions } from './reads.ts';
@@ -121,6 +123,70 @@ describe.each(['as a young table', 'after it was analysed'])('%s', (when) => {
 test('velocity limits and what they have counted are found by their keys', async () => {
   expect(await indexOf('limits_of_tenants', 'definitions')).toEqual([['definitions_pkey', 2]]);
   expect(await indexOf('counted_steps', 'velocity')).toEqual([['velocity_pkey', 3]]);
+});
+
+describe('holds', () => {
+  beforeAll(async () => {
+    // More than fit on a page of the table, and all have ended.
+    await owner.query(
+      `insert into holds select $1, n, gen_random_uuid(), n::text, decode(repeat('00', 33), 'hex'), null, 'captured', now(), now()
+        from generate_series(1, 3000) n`,
+      [tenant],
+    );
+    await owner.query(
+      `insert into hold_entries select $1, n, 0, (select id from accounts where tenant_id = $1 and code = 'child'), 'NGN', 'debit', 1, 1, 0
+        from generate_series(1, 3000) n`,
+      [tenant],
+    );
+    await inTransaction(one, [tenant], async (client) => {
+      const command = {
+        tenant,
+        idempotencyKey: 'k',
+        transaction: randomUUID(),
+        target: { id: '', uuid: randomUUID() },
+      } as ValidatedPosting;
+      await targetHolds(client, [command]);
+      await usedHoldKeys(client, [command]);
+      await keysOfHoldIds(client, [command]);
+      await dueHolds(client, [tenant], 0);
+      await nextDue(client, [tenant], 0);
+    });
+    await getHold(one, tenant, randomUUID()).catch(() => undefined);
+    await dueOfAllTenants(one, 1, []);
+  });
+
+  test.each([
+    ['target_holds', 'holds', [['holds_tenant_id_id_key', 2]]],
+    ['get_hold', 'holds', [['holds_tenant_id_id_key', 2]]],
+    ['keys_of_hold_ids', 'holds', [['holds_tenant_id_id_key', 2]]],
+    ['used_hold_keys', 'holds', [['holds_tenant_id_idempotency_key_key', 2]]],
+    ['target_holds', 'parts', [['parts_pkey', 2]]],
+    // Across tenants, which row-level security forbids but to the expiry loop.
+    ['due_holds', 'holds', [['holds_due', 1]]],
+    ['due_of_all_tenants', 'holds', [['holds_due', 1]]],
+    [
+      'next_due',
+      'holds',
+      [
+        ['holds_due', 2],
+        ['holds_status', 2],
+      ],
+    ],
+    [
+      'read_accounts',
+      'hold_entries',
+      [
+        ['hold_entries_open', 3],
+        ['hold_entries_account', 2],
+        ['hold_entries_open', 3],
+      ],
+    ],
+  ] as const)('%s reads %s by their index', async (name, table, indexes) => {
+    for (const analysed of [false, true]) {
+      if (analysed) await owner.query('analyze holds, hold_entries, parts');
+      expect(await indexOf(name, table)).toEqual(indexes);
+    }
+  });
 });
 
 test('a part of the chart is found by the key of its root and by the index of parents', async () => {

@@ -25,12 +25,19 @@ export function pathOf({ parent, name }: DescMethod): string {
   return `/${parent.typeName}/${name}`;
 }
 
-/** Makes users, accounts and a webhook, and a message for each method. */
+/** Makes a tenant with a record of each kind, and a message for each method. */
 export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
   const { tenant, key, ids } = await newTenantRecords(cluster);
   const values: Values = {
     ...{ tenantId: [tenant.id], userId: [tenant.owner.id], email: [tenant.owner.email], password: [tenant.owner.password], key: [key] },
-    ...{ transactionId: [ids.transaction_id], deliveryId: [ids.delivery_id], keyId: [ids.key_id], parentCode: ['ASSETS'] },
+    ...{
+      transactionId: [ids.transaction_id],
+      holdId: [ids.hold_id],
+      limitId: [ids.limit_id],
+      deliveryId: [ids.delivery_id],
+      keyId: [ids.key_id],
+      parentCode: ['ASSETS'],
+    },
     accountCode: ['SETTLEMENT-NGN', 'CUSTOMER-WALLETS-NGN'],
     ...{ amount: ['10.00'], side: ['debit', 'credit'], currency: ['NGN'], kind: ['double'], type: ['asset'], normalBalance: ['debit'] },
     ...{ description: ['A deposit'], reference: ['R1'], metadata: ['{"a":1}'], actor: ['fuzzer'], requestId: ['req-1'] },
@@ -51,12 +58,18 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
     ...{ hash: [new Uint8Array(32)], previousHash: [new Uint8Array(32)], fingerprint: [new Uint8Array(33)], balanceAfter: ['10.00'] },
     ...{ enabled: [true], includeBalances: [true], allowNegative: [true], changeEvents: [true], changeHeaders: [true], value: ['k'] },
   };
+  const daily = { account_code: 'SETTLEMENT-NGN', currency: 'NGN', side: 'credit', max_count: 9, window: { rolling_seconds: 60 } };
+  const definition: Values = { kind: ['limit'], id: [ids.limit_id], record: [JSON.stringify(daily)] };
   // Where the names alone would break what the other methods need.
   const other = await cluster.tenant();
   const own: Record<string, Values> = {
     setUpChart: { tenantId: [other.id] },
     createAccount: { accountCode: ['FUZZ-1'] },
     createAccounts: { accountCode: ['FUZZ-2', 'FUZZ-3'] },
+    putDefinition: { ...definition, id: [newId('limit')] },
+    deleteDefinition: { ...definition, id: [newId('limit')] },
+    getDefinition: definition,
+    listDefinitions: definition,
     deleteWebhook: { tenantId: [other.id] },
     revokeApiKey: { keyId: [newId('key')] },
     // Of a tenant without real events.
@@ -83,10 +96,18 @@ function initOf(schema: DescMessage, values: Values, place: number): Record<stri
   return Object.fromEntries(fields.filter(([, value]) => value !== undefined));
 }
 
+/** Fields with which most messages would be refused; a mutation may set them. */
+const unset = ['exchange', 'require'];
+
 /** Undefined: the field stays unset. */
 function valueOf(field: DescField, values: Values, place: number): unknown {
+  if (unset.includes(field.localName)) return undefined;
   if (field.fieldKind === 'message') return initOf(field.message, values, place);
-  if (field.fieldKind === 'list' && field.listKind === 'message') return [0, 1].map((each) => initOf(field.message, values, each));
+  if (field.fieldKind === 'list' && field.listKind === 'message') {
+    // Of commands one of each kind.
+    const kinds = Math.max(2, ...field.message.oneofs.map(({ fields }) => fields.length));
+    return Array.from({ length: kinds }, (_, each) => initOf(field.message, values, each));
+  }
   const known = values[field.localName];
   return known?.[Math.min(place, known.length - 1)];
 }
