@@ -6,12 +6,18 @@ import { id, integer, list, record, ref, string, word, type Schema } from './rec
 
 const nameOf = (op: string): string => `Batch${op[0]?.toUpperCase()}${op.slice(1)}`;
 
+// The header can't be the key of several.
+const itemKey = {
+  ...idempotencyKey,
+  description: 'Printable characters without a blank at either end. Kept for ever: the same item is done once.',
+};
+
 const itemSchemas = Object.fromEntries(
   ops.map((op) => {
     const { body, pathField } = operations[op];
     const { required = [], properties } = body as { required?: string[]; properties: Schema };
     const path = pathField === undefined ? {} : { [pathField]: id(pathField === 'hold_id' ? 'hold' : 'txn') };
-    const key = op === 'void' ? {} : { idempotency_key: idempotencyKey };
+    const key = op === 'void' ? {} : { idempotency_key: itemKey };
     return [
       nameOf(op),
       {

@@ -46,7 +46,10 @@ export const terms = {
     }),
   ),
   valid_until: optional(
-    Type.Unsafe<string>({ ...time, description: 'From this time on, by the database’s clock, the request is refused (`too_late`).' }),
+    Type.Unsafe<string>({
+      ...time,
+      description: 'From this time on, by the database’s clock, the request is refused (`too_late`). A retry sends the same time again.',
+    }),
   ),
   override_reason: optional(
     Type.Unsafe<string>({

@@ -100,6 +100,7 @@ describe('the end of validity', () => {
     expect((await double(body)).status).toBe(200);
     const other = await double({ ...body, valid_until: '2099-01-01T00:00:00Z' });
     expect([other.status, other.body.details.fields]).toEqual([422, ['require', 'valid_until', 'override_reason']]);
+    expect(other.body.error).toMatch(/which differs in one or more of require, valid_until, override_reason$/);
   });
 });
 

@@ -62,7 +62,7 @@ const account = {
   description: maybe(string),
   allow_negative: {
     ...flag,
-    description: 'false: no posting may leave the balance below zero. On a group it does not affect the accounts below.',
+    description: 'false: no posting or hold may leave `available` below zero. On a group it does not affect the accounts below.',
   },
   status: word(accountStatuses),
   system: { ...flag, description: 'Suspense and FX position accounts.' },

@@ -52,7 +52,9 @@ function stop(status: number, line?: string): Promise<never> {
 async function start(): Promise<void> {
   const [argument] = process.argv.slice(2);
   if (argument !== undefined)
-    throw new StartFailure(`npm start takes no arguments (${argument}): its environment variables are in the README`);
+    throw new StartFailure(
+      `npm start takes no arguments (${argument}): its environment variables are in gateway/docs/reference/settings.md`,
+    );
   const settings = readSettings(new Settings(process.env));
   const { dataDirectory } = settings;
   prepareDirectory(dataDirectory);

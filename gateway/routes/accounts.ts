@@ -164,7 +164,7 @@ export function accountRoutes(app: App, { ledger }: Services): void {
             'A call that changes nothing, such as a second one without `version`, makes no new version and no event.',
             '`parent_code` moves an account or group with all below it; the new parent fits as for a new account, and is not the group itself or below it (`parent_invalid`). Balances and history stay.',
             'An account with a balance and a group with active accounts cannot be closed (`account_not_empty`). An account below a closed group cannot be reopened (`parent_invalid`).',
-            '`allow_negative` cannot become false while the balance is below zero (`insufficient_funds`).',
+            '`allow_negative` cannot become false while `available` is below zero (`insufficient_funds`).',
           ].join(' '),
           bodies: {
             rename: { name: 'Wallets of customers, USD', version: 1 },

@@ -46,6 +46,8 @@ export function importRoutes(app: App, services: Services): void {
   void app.register((scoped: App, _options, done) => {
     scoped.removeAllContentTypeParsers();
     scoped.addContentTypeParser(ndjson, (_request, payload, parsed) => parsed(null, payload));
+    const message = `the body must be ${ndjson} in UTF-8`;
+    scoped.addContentTypeParser('*', (_request, _payload, parsed) => parsed(new ApiError('unsupported_media_type', { message })));
     importRoute(scoped, services);
     done();
   });
@@ -65,7 +67,7 @@ function importRoute(app: App, services: Services): void {
           tag: 'Transactions',
           summary: 'Import any number of items',
           description: [
-            `The body is \`${ndjson}\` of any length: each line is an item of a batch of at most 1 MiB, with its \`idempotency_key\`. Blank lines are skipped; they count as lines. Lines are decided in their order, each by itself.`,
+            `The body is \`${ndjson}\` of any length: each line is an item of a batch of at most 1 MiB, with its \`idempotency_key\`. Blank lines are skipped; they count as lines. Lines are decided in their order, each by itself. A dry run tries each line alone, as if the others were not there.`,
             'The answer is streamed: `{line, status, transaction_id}` or `{line, status, hold_id}`, or `{line, status, code, error, details}` of a line that failed; after each 1,000 lines `{line, posted, replayed, failed}` with the sums so far; at the end the same with `done`. What is reported is durable.',
             '`done: false`, with `code` and `error`: the import ended early, because the ledger could not answer, the key was revoked or the server is stopping. Send on from the line after `line`, or everything again: lines that were posted replay. The same holds for an answer that is cut.',
             'With `stop_on_error` up to 250 lines after the one that failed may have been posted; they are reported. Read the answer while you send: a client that does not stops its own import, and after 90 seconds without progress the connection is closed.',

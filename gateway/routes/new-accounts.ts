@@ -36,7 +36,11 @@ const newAccount = object({
   parent_code: optional({ ...accountCode, description: 'A group of the same type.', example: 'CUSTOMER-WALLETS' } as typeof accountCode),
   is_group: optional({ ...flag, description: 'A group takes no postings.', default: false } as typeof flag),
   description: optional(description),
-  allow_negative: optional({ ...flag, description: 'false: no posting may leave the balance below zero.', default: true } as typeof flag),
+  allow_negative: optional({
+    ...flag,
+    description: 'false: no posting or hold may leave `available` below zero.',
+    default: true,
+  } as typeof flag),
   ...accountRules,
   metadata: optional(metadata),
 });

@@ -75,7 +75,7 @@ export function answers(example: object): Record<number, Answer> {
 /** Documents what a second call does. `same`: what makes it the same request. */
 export function idempotencyDoc(same: string, withoutKey: string): string {
   return [
-    'The same request with the same key is answered 200 with the transaction as it is now. Another request with that key is rejected (`idempotency_key_reused`).',
+    'The same request with the same key is answered 200 with what the first one has made, as it is now. Another request with that key is rejected (`idempotency_key_reused`).',
     `Requests are the same if they have the same ${same}. Keys are per tenant, whichever API key sends them.`,
     'A rejected request does not use up its key. After a 503, or without an answer within 10 seconds, send the same request again with the same key. If you retry earlier and are rejected, check 10 seconds later by `idempotency_key` whether the first request has posted.',
     `Without a key ${withoutKey}`,
@@ -83,7 +83,7 @@ export function idempotencyDoc(same: string, withoutKey: string): string {
 }
 /** What a second call of a posting does. */
 export const postingIdempotency = idempotencyDoc(
-  'kind, description, reference and metadata, and the same entries in the same order, however amounts and metadata are written',
+  'kind, description, reference, metadata, `require`, `valid_until` and `override_reason`, and the same entries in the same order, however amounts and metadata are written',
   'a second call posts a second time: after a lost answer, check first whether it has posted.',
 );
 

@@ -89,7 +89,7 @@ function reused({ idempotencyKey }: Keyed, first: Record<string, string>, differ
   const fields =
     differing.length > 0 ? [...new Set(differing)].slice(0, maxFields) : [...unrecorded, 'require', 'valid_until', 'override_reason'];
   const details = { ...first, fields: fields.join() };
-  const message = `this idempotency key was used for another request, which differs in ${fields.join(', ')}`;
+  const message = `this idempotency key was used for another request, which differs in ${differing.length > 0 ? '' : 'one or more of '}${fields.join(', ')}`;
   const blame = { field: 'idempotency_key', tag: 'idempotency_key_reused', value: idempotencyKey, details };
   return new Refusal('idempotency_key_reused', message, blame);
 }

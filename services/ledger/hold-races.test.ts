@@ -1,17 +1,20 @@
 // Several commands on one hold: in one call, in one batch, and at once.
 import type { HoldRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import { openAudit, type Audit } from '../../test/audit.ts';
 import { capture, hold, holdCalls, posting, refusedWith, release, shown, spend } from '../../test/hold-commands.ts';
-import { startLedger } from '../../test/ledger.ts';
+import type { RunningLedger } from '../../test/ledger.ts';
 import { newId } from '../platform/ids.ts';
 
-let ledger: Awaited<ReturnType<typeof startLedger>>;
+let audit: Audit;
+let ledger: RunningLedger;
 const { submit, one, done, made, tenantWith, balanceOf } = holdCalls(() => ledger.client);
 
 beforeAll(async () => {
-  ledger = await startLedger();
+  audit = await openAudit();
+  ({ ledger } = audit);
 });
 
-afterAll(() => ledger.end());
+afterAll(() => audit.end());
 
 describe('the events', () => {
   test('of a hold, its capture and its end have the hold after them and the balances that they change', async () => {
@@ -147,4 +150,9 @@ describe('several commands on one hold', () => {
     const { events } = await ledger.client.listEvents({ tenantId, limit: 100, afterSequence: 55n });
     expect(events).toHaveLength(50);
   });
+});
+
+test('the log explains all that was written above', async () => {
+  expect(await audit.verified()).toEqual([]);
+  expect(await audit.checked()).toEqual([]);
 });

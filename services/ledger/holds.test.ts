@@ -1,18 +1,22 @@
 // Holds over gRPC: made, captured and voided, one by one and again.
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { CaptureSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { openAudit, type Audit } from '../../test/audit.ts';
 import { capture, hold, holdCalls, refusedWith, release, reverse, shown, spend, type Command } from '../../test/hold-commands.ts';
-import { entries, newTenant, refusal, startLedger } from '../../test/ledger.ts';
+import { entries, newTenant, refusal, type RunningLedger } from '../../test/ledger.ts';
+import { until } from '../../test/polling.ts';
 import { newId } from '../platform/ids.ts';
 
-let ledger: Awaited<ReturnType<typeof startLedger>>;
+let audit: Audit;
+let ledger: RunningLedger;
 const { submit, one, done, made, tenantWith, balanceOf } = holdCalls(() => ledger.client);
 
 beforeAll(async () => {
-  ledger = await startLedger();
+  audit = await openAudit();
+  ({ ledger } = audit);
 });
 
-afterAll(() => ledger.end());
+afterAll(() => audit.end());
 
 describe('a hold', () => {
   test('lowers what is available, and no balance', async () => {
@@ -86,6 +90,19 @@ describe('a hold', () => {
     const capturedAgain = await done(tenantId, capture(first.hold!.holdId, { ...key, amount: '4.00', final: false }));
     expect(capturedAgain).toEqual({ ...captured, replayed: true });
     expect((await balanceOf(tenantId, 'purse'))[4]).toBe(4n);
+  });
+
+  test('is answered again by its key though its money is spent, its time is over and it is too late', async () => {
+    const { tenantId } = await tenantWith('100.00');
+    const once = hold('60.00', { idempotencyKey: 'k', expiresIn: 1n, validUntilMs: BigInt(Date.now() + 1_000) });
+    const first = await done(tenantId, once);
+    await done(tenantId, spend('40.00'));
+    for (let turn = 0; turn < 3; turn++) expect(await done(tenantId, once)).toEqual({ ...first, replayed: true });
+    await until(
+      () => one(tenantId, hold('1.00', { validUntilMs: first.hold!.expiresMs! })),
+      ({ refusal: refused }) => refused?.reason === 'too_late',
+    );
+    expect(await done(tenantId, once)).toEqual({ ...first, replayed: true });
   });
 
   test.each<[string, Command, string]>([
@@ -263,4 +280,9 @@ describe('a void', () => {
     await ledger.client.updateAccount({ tenantId, accountCode: 'purse', blocked: { sides: ['debit', 'credit'] } });
     await done(tenantId, release(held.holdId));
   });
+});
+
+test('the log explains all that was written above', async () => {
+  expect(await audit.verified()).toEqual([]);
+  expect(await audit.checked()).toEqual([]);
 });
