@@ -1,5 +1,5 @@
-// Load over gRPC, straight to the ledger: PostTransactions of 50 from several callers with a connection each.
-import { createClient } from '@connectrpc/connect';
+// Load over gRPC, straight to the ledger: calls with many postings from several callers with a connection each.
+import { createClient, type Client } from '@connectrpc/connect';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { BenchCluster } from './cluster.ts';
 import { percentile } from './figures.ts';
@@ -7,13 +7,23 @@ import type { Loaded } from './load.ts';
 import { postingOf } from './posting.ts';
 import { callerOf, type TenantGroup } from './tenants.ts';
 
-const itemsPerCall = 50;
-
 /** Callers at once, each with one call at a time. */
 export const callers = 8;
 
-/** Runs one window; with several tenants every call has items of many. Latencies are those of calls. */
-export async function callPostTransactions(cluster: BenchCluster, group: TenantGroup, series: string, seconds: number): Promise<Loaded> {
+/** One window of calls. */
+export interface Calls {
+  group: TenantGroup;
+  /** Six characters, unique to the window, with which idempotency keys begin. */
+  series: string;
+  seconds: number;
+  /** Postings per call, 50 by default. */
+  items?: number;
+  /** All or none, by `Submit`; else by `PostTransactions`. */
+  atomic?: boolean;
+}
+
+/** Runs one window; with several tenants every call has items of many, unless it is atomic. Latencies are those of calls. */
+export async function callPostings(cluster: BenchCluster, { group, series, seconds, items = 50, atomic = false }: Calls): Promise<Loaded> {
   const connections = Array.from({ length: callers }, () => callerOf(cluster, 'ledger'));
   const latencies: number[] = [];
   let number = 0;
@@ -26,20 +36,17 @@ export async function callPostTransactions(cluster: BenchCluster, group: TenantG
       connections.map(async (connection) => {
         const ledger = createClient(LedgerService, connection);
         while (performance.now() < started + seconds * 1000) {
-          const postings = Array.from({ length: itemsPerCall }, () => {
+          const postings = Array.from({ length: items }, () => {
             const { id } = group.tenants[++number % group.tenants.length]!;
             return postingOf(id, `${series}-1`, number, group.accounts);
           });
           const began = performance.now();
-          const results = await ledger.postTransactions({ postings }).then(
-            (answer) => answer.results,
-            () => null,
-          );
+          const done = await (atomic ? submit(ledger, postings) : post(ledger, postings)).catch(() => null);
           latencies.push(performance.now() - began);
-          requests += itemsPerCall;
-          posted += results?.filter(({ outcome, replayed }) => outcome.case === 'transaction' && !replayed).length ?? 0;
+          requests += items;
+          posted += done ?? 0;
           // The outcome of a failed call is unknown.
-          if (!results) cutOff += itemsPerCall;
+          if (done === null) cutOff += items;
         }
       }),
     );
@@ -48,4 +55,20 @@ export async function callPostTransactions(cluster: BenchCluster, group: TenantG
   } finally {
     for (const connection of connections) connection.close();
   }
+}
+
+type Ledger = Client<typeof LedgerService>;
+type Postings = ReturnType<typeof postingOf>[];
+
+/** How many were posted. */
+async function post(ledger: Ledger, postings: Postings): Promise<number> {
+  const { results } = await ledger.postTransactions({ postings });
+  return results.filter(({ outcome, replayed }) => outcome.case === 'transaction' && !replayed).length;
+}
+
+async function submit(ledger: Ledger, postings: Postings): Promise<number> {
+  const [{ tenantId = '', actor = '', requestId = '' } = {}] = postings;
+  const commands = postings.map((value) => ({ command: { case: 'posting', value } as const }));
+  const { results } = await ledger.submit({ tenantId, actor, requestId, atomic: true, commands });
+  return results.filter(({ transaction, replayed }) => transaction && !replayed).length;
 }

@@ -5,10 +5,12 @@ import type { Loaded } from './load.ts';
 /** Compares the answers of these windows with the ledger's database. `before`: postings made earlier. */
 export async function checkLedger(cluster: BenchCluster, before: number, windows: Loaded[]): Promise<{ right: boolean; lines: string[] }> {
   const [[sums], [counted]] = await Promise.all([
+    // Every hold was captured.
     cluster.query<{ tenants: string; wrong: string }>(
       'ledger',
-      `select count(distinct tenant_id)::text as tenants, count(*) filter (where sum <> 0)::text as wrong
-       from (select tenant_id, sum(debits - credits) as sum from balances group by tenant_id, currency) as each`,
+      `select count(distinct tenant_id)::text as tenants, count(*) filter (where sum <> 0 or pending <> 0)::text as wrong
+       from (select tenant_id, sum(debits - credits) as sum, sum(pending_debits + pending_credits) as pending
+         from balances group by tenant_id, currency) as each`,
     ),
     cluster.query<{ transactions: string; entries: string }>(
       'ledger',

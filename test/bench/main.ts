@@ -3,16 +3,17 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { beginRun, endRun } from '../run.ts';
 import { Baseline } from './baseline.ts';
-import { callPostTransactions } from './calls.ts';
+import { callPostings } from './calls.ts';
 import { checkLedger } from './check.ts';
 import { startBenchCluster, type BenchCluster } from './cluster.ts';
 import { endLoad, load, type Loaded } from './load.ts';
+import { measurePayments } from './payments.ts';
 import { describeMachine, report, type Sample, type Samples } from './report.ts';
 import { makeTenants, type TenantGroup } from './tenants.ts';
 import { Usage, between } from './usage.ts';
 import { measureWebhooks } from './webhooks.ts';
 
-const parts = ['baseline', 'rest', 'grpc', 'reads', 'webhooks'];
+const parts = ['baseline', 'rest', 'grpc', 'reads', 'payments', 'webhooks'];
 const usage = `npm run bench -- [--seconds N] [--rounds N] [--only PART] [--connections N] [--kafka]
   --seconds N     length of a window, default 5
   --rounds N      how often each window is measured; medians are printed, default 3
@@ -81,7 +82,7 @@ class Bench {
     say('warming up');
     for (const group of [one, hundred]) {
       this.posted.push(await load(this.cluster.url, { ...this.window(group, 64), seconds: Math.min(4, seconds) }));
-      if (only.includes('grpc')) this.posted.push(await callPostTransactions(this.cluster, group, this.newSeries(), 2));
+      if (only.includes('grpc')) this.posted.push(await callPostings(this.cluster, { group, series: this.newSeries(), seconds: 2 }));
     }
     for (let round = 0; round < rounds; round++) {
       say(`round ${round + 1} of ${rounds}`);
@@ -126,7 +127,7 @@ class Bench {
 
   private calls(name: string, group: TenantGroup): Window {
     return async () => {
-      const call = () => callPostTransactions(this.cluster, group, this.newSeries(), this.options.seconds);
+      const call = () => callPostings(this.cluster, { group, series: this.newSeries(), seconds: this.options.seconds });
       this.posted.push(await this.measure(name, call));
     };
   }
@@ -176,9 +177,10 @@ async function main(): Promise<boolean> {
     const cluster = await startBenchCluster({ kafka: options.kafka });
     try {
       const { seconds, rounds, only } = options;
-      let isRight = true;
       const tables: string[] = [];
-      if (only.some((part) => part !== 'webhooks')) {
+      const posted: Loaded[] = [];
+      let before = 0;
+      if (only.some((part) => part !== 'webhooks' && part !== 'payments')) {
         say('making tenants and accounts');
         const plans = [
           { name: 'one', tenants: 1, accounts: 1000 },
@@ -187,14 +189,23 @@ async function main(): Promise<boolean> {
         const [one, hundred] = await makeTenants(cluster, plans);
         const bench = new Bench(cluster, options);
         await bench.run(one!, hundred!);
-        const check = await checkLedger(cluster, 2000, bench.posted);
-        isRight = check.right;
-        tables.push(report(bench.samples, bench.memory()), check.lines.map((line) => `- ${line}`).join('\n'));
+        tables.push(report(bench.samples, bench.memory()));
+        posted.push(...bench.posted);
+        before += 2000;
       }
+      if (only.includes('payments')) {
+        say('payments');
+        const figures = await measurePayments(cluster, { seconds, rounds, say });
+        tables.push(figures.table);
+        posted.push(...figures.windows);
+        before += figures.before;
+      }
+      const check = await checkLedger(cluster, before, posted);
+      if (before > 0) tables.push(check.lines.map((line) => `- ${line}`).join('\n'));
       if (only.includes('webhooks')) tables.push(await measureWebhooks(cluster, { seconds, rounds, say }));
       const medians = `Medians of ${rounds} rounds, ${seconds} s a window, in alternating order; events over ${options.kafka ? 'Kafka' : 'gRPC'}.`;
       say(['', await describeMachine(cluster), medians, '', tables.join('\n\n')].join('\n'));
-      return isRight;
+      return check.right;
     } finally {
       await cluster.stop();
     }
