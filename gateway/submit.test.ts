@@ -2,7 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
-import { CommandSchema, LedgerService, type SubmitRequest, type SubmitResponse } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { CommandSchema, LedgerService, type SubmitRequest } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller } from '../services/platform/caller.ts';
 import { refuse } from '../services/platform/errors.ts';
 import { newId } from '../services/platform/ids.ts';

@@ -23,6 +23,8 @@ export interface DueOptions {
 const maxPerTenant = 50;
 /** After a hold could not expire it is left alone for so long, milliseconds. */
 const backOffMs = 60_000;
+/** So many are left alone at most. */
+const maxFailed = 10_000;
 
 /** Lets holds expire. Every replica does: under the tenant's head the second finds that a hold has ended. */
 export class DueHolds {
@@ -79,28 +81,29 @@ export class DueHolds {
       if (this.inFlight.has(tenant)) continue;
       // The replica that posts for the tenant comes first: a commit of another one makes its cached state void.
       if (!writer.isCached(tenant) && holds.every(({ sinceMs }) => sinceMs < pollMs / 2)) continue;
-      const work = this.expire(holds).finally(() => {
+      const work = Promise.all(holds.map((hold) => this.expire(hold))).then((ended) => {
         this.inFlight.delete(tenant);
-        if (holds.length === maxPerTenant) this.woken.resolve();
+        // There may be more. What could not expire waits for the next look.
+        if (holds.length === maxPerTenant && ended.every(Boolean)) this.woken.resolve();
       });
       this.inFlight.set(tenant, work);
     }
   }
 
-  private async expire(holds: DueHold[]): Promise<void> {
+  /** Whether it has ended. */
+  private async expire({ tenant, id }: DueHold): Promise<boolean> {
     const { writer, logger } = this.options;
-    const expire = async ({ tenant, id }: DueHold) => {
-      const outcome = await writer.submit([expiryCommand(tenant, id)], false, { signal: this.closed.signal });
-      if (Array.isArray(outcome)) {
-        this.expired.inc({ outcome: outcome[0]?.result.replayed ? 'ended' : 'expired' });
-        return;
-      }
-      const reason = 'refusal' in outcome ? outcome.refusal.reason : 'lock_conflict';
-      this.expired.inc({ outcome: reason });
-      if (reason === 'unavailable' || reason === 'overloaded') return;
+    const outcome = await writer.submit([expiryCommand(tenant, id)], false, { signal: this.closed.signal });
+    if (Array.isArray(outcome)) {
+      this.expired.inc({ outcome: outcome[0]?.result.replayed ? 'ended' : 'expired' });
+      return true;
+    }
+    const reason = 'refusal' in outcome ? outcome.refusal.reason : 'lock_conflict';
+    this.expired.inc({ outcome: reason });
+    if (reason !== 'unavailable' && reason !== 'overloaded' && this.failed.size < maxFailed) {
       this.failed.set(id, performance.now() + backOffMs);
       logger.warn({ tenant, hold: id, reason }, 'a due hold could not expire');
-    };
-    await Promise.all(holds.map(expire));
+    }
+    return false;
   }
 }
