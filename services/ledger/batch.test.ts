@@ -37,6 +37,8 @@ function freshState(): TenantState {
     head,
     accounts: new Map(accounts.map(([code, { account }]) => [code, { account, balances: new Map() }])),
     rules: { limits: new Map([['a', [limit]]]), above: new Map(), steps: new Map() },
+    // No hold is due, so that every refusal stands.
+    nextDueMs: Infinity,
   };
 }
 
