@@ -1,4 +1,5 @@
 // Batches through REST: each item as its route alone, or all or none.
+import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { startCheckedCluster, type CheckedCluster } from '../test/contract.ts';
 import { deposit, line, newWallet, type Customer } from '../test/customer.ts';
 
@@ -169,7 +170,7 @@ describe('independent items', () => {
 describe('an atomic batch', () => {
   test('all items are posted, consecutive in the log, and each sees those before it', async () => {
     const { balance } = (await state()).balance;
-    const all = (Number(balance) + 10).toFixed(2);
+    const all = toDecimal((toMinor(balance) as bigint) + 1_000n);
     const { status, headers, body } = await atomic([income('10.00'), withdrawal(all), income(balance)]);
     expect([status, headers.get('idempotent-replayed')]).toEqual([201, null]);
     expect(body.data).toMatchObject({ posted: 3, replayed: 0, failed: 0 });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 import { endWithParent } from '../deploy/local/children.ts';
-import { withClient } from '../deploy/local/databases.ts';
+import { savedDatabases, withClient } from '../deploy/local/databases.ts';
 import { root } from '../deploy/local/plan.ts';
 import { testPort } from './cluster.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
@@ -182,10 +182,13 @@ describe('npm start', () => {
     expect(await auth(await running.ready, 'login')).toBe(200);
   });
 
-  test('stops after npm alone was killed, so that a new start finds the data', async () => {
+  test('stops after npm alone was killed, so that a new start finds the data, and lets data of an older version use payments', async () => {
+    await withClient(savedDatabases(dataDirectory)['ledger']!.ownerUrl, (client) => client.query('delete from enabled'));
     process.kill(running.process.pid!, 'SIGKILL');
     running = start();
     expect(await auth(await running.ready, 'login')).toBe(200);
+    const command = start({}, ['npm', 'run', '--silent', 'ledger', '--', 'enable', 'payments']);
+    expect([await command.ended, command.output()]).toEqual([0, 'payments are enabled already\n']);
   });
 
   test('recovers on the same data after everything was killed', async () => {

@@ -34,6 +34,12 @@ export function migrateChild(service: Service, plan: DeploymentPlan): ChildOptio
   return nodeChild(`${service}-migrate`, [`services/${service}/main.ts`, 'migrate'], environment);
 }
 
+/** Lets payments be used and exits. Every process of this deployment is of one version, so nothing has to wait for another. */
+export function enablePaymentsChild({ environment, databases: { ledger } }: DeploymentPlan): ChildOptions {
+  const own = { ...environment, MIGRATION_DATABASE_URL: ledger.ownerUrl };
+  return nodeChild('ledger-enable-payments', ['services/ledger/cli.ts', 'enable', 'payments'], own);
+}
+
 /** One replica of a service. The first is named after the service, the next ones `ledger-2` and so on. */
 export function serviceChild(service: Service, replica: number, plan: DeploymentPlan): ChildOptions {
   const { host, port } = hostAndPort(plan.addresses[service][replica] ?? '');

@@ -11,7 +11,16 @@ import { waitForAnswer } from '../../services/platform/postgres-start.ts';
 import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/platform/settings.ts';
 import { Children, describeEnding, endRecorded, type Child, type ChildOptions } from './children.ts';
 import { createDatabase, revokePublicConnect, saveDatabases, setPasswords, type DatabasePlan, type ServiceDatabase } from './databases.ts';
-import { gatewayChild, migrateChild, root, serviceChild, services, type DeploymentPlan, type Service } from './plan.ts';
+import {
+  enablePaymentsChild,
+  gatewayChild,
+  migrateChild,
+  root,
+  serviceChild,
+  services,
+  type DeploymentPlan,
+  type Service,
+} from './plan.ts';
 import { portProblem } from './ports.ts';
 import { startPostgres } from './postgres.ts';
 import { lockDirectory } from './processes.ts';
@@ -92,7 +101,8 @@ async function start(): Promise<void> {
     environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariables.includes(name))),
   };
   say('migrating the databases');
-  await Promise.all(services.map((service) => migrate(children, migrateChild(service, plan))));
+  await Promise.all(services.map((service) => runToEnd(children, migrateChild(service, plan))));
+  await runToEnd(children, enablePaymentsChild(plan));
   for (const service of services) await revokePublicConnect(databases[service]);
   say(`starting ${services.join(', ')} and the gateway`);
   for (const service of services)
@@ -164,7 +174,7 @@ async function createDatabases(adminUrl: string, secrets: Secrets): Promise<Reco
   return Object.fromEntries(databases) as Record<Service, ServiceDatabase>;
 }
 
-async function migrate(children: Children, options: ChildOptions): Promise<void> {
+async function runToEnd(children: Children, options: ChildOptions): Promise<void> {
   const child = children.start(options);
   const how = await child.ended;
   if (how.code !== 0) throw new StartFailure(`${options.name} failed ${describeEnding(child, how)}`);

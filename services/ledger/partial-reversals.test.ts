@@ -4,6 +4,7 @@ import { withClient } from '../../deploy/local/databases.ts';
 import { entries, newTenant, refusal, startLedger } from '../../test/ledger.ts';
 import type { CommandResult, ReversalSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
+import { toMinor } from '../platform/money.ts';
 
 type Reversal = MessageInitShape<typeof ReversalSchema>;
 
@@ -176,7 +177,7 @@ test('many parts at once, over several replicas, take no more than there is', as
   const done = results.flatMap(({ transaction }) => (transaction ? [transaction] : []));
   const refused = results.flatMap(({ refusal: each }) => (each ? [each.reason] : []));
   for (const reason of refused) expect(['already_reversed', 'reversal_exceeded']).toContain(reason);
-  expect(done.reduce((sum, { amount }) => sum + Number(amount), 0)).toBeCloseTo(10);
+  expect(done.reduce((sum, { amount }) => sum + (toMinor(amount as string) as bigint), 0n)).toBe(1_000n);
   const original = await read(tenantId, id);
   const last = done.toSorted((one, other) => Number(one.sequence - other.sequence)).at(-1)!;
   expect([original.reversedBy, original.unreversed]).toEqual([last.transactionId, undefined]);

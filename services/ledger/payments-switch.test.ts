@@ -98,7 +98,7 @@ test('limits and blocks of accounts, and calls that are atomic or only tried, ar
   expect((await client.listAccounts({ tenantId })).accounts.map(({ accountCode }) => accountCode)).toEqual(['SALES', 'CASH']);
 });
 
-test('calls that the version before does not have are not implemented', async () => {
+test('calls that the version before does not have answer UNIMPLEMENTED', async () => {
   const { client } = ledger;
   const holdId = newId('hold');
   const calls = [

@@ -1,6 +1,6 @@
 // One client of the ledger over REST and gRPC: requests and answers have the form of REST over both, so that one model fits.
 import { Code, ConnectError, createClient, type Client } from '@connectrpc/connect';
-import { toJson } from '@bufbuild/protobuf';
+import { toJson, type DescMessage } from '@bufbuild/protobuf';
 import { Pool } from 'undici';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { openCaller, refusalOf } from '../../services/platform/caller.ts';
@@ -120,10 +120,12 @@ export class LedgerApi {
 
   private async grpc(call: Call, signal?: AbortSignal): Promise<Seen> {
     const method = operations[call.operation][2];
-    const ask = this.ledger[method].bind(this.ledger) as (request: unknown, options: object) => Promise<any>;
+    // Not by the types of the methods: a union of so many is more than the compiler can represent.
+    const ledger = this.ledger as unknown as Record<string, (request: unknown, options: object) => Promise<any>>;
+    const output: DescMessage = LedgerService.method[method].output;
     try {
-      const answer = await ask(messageOf(call), signal ? { signal } : {});
-      const data = inRestForm(toJson(LedgerService.method[method].output, answer, { alwaysEmitImplicit: true }));
+      const answer = await ledger[method]!(messageOf(call), signal ? { signal } : {});
+      const data = inRestForm(toJson(output, answer, { alwaysEmitImplicit: true }));
       return method === 'submit' && call.operation !== 'submit'
         ? resultOf(data.results[0])
         : { status: null, data, replayed: answer.replayed === true };
