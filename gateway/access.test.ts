@@ -1,7 +1,7 @@
 // Which credential opens which route, in which order a request is checked, and how users, tenants and keys are made and revoked.
 import { withClient } from '../deploy/local/databases.ts';
 import { newId, toUuid } from '../services/platform/ids.ts';
-import { scopes } from './auth.ts';
+import { scopes } from '../services/platform/roles.ts';
 import { startCheckedCluster, type CheckedCluster, type Contract, type Operation } from '../test/contract.ts';
 import { id, time } from '../test/customer.ts';
 import type { Person, RestOptions, Tenant } from '../test/cluster.ts';

@@ -5,10 +5,12 @@ import { ApiError } from './errors.ts';
 
 /** A valid key and its tenant. */
 export interface AuthenticatedKey {
-  /** The key's id. */
+  /** Who acts: the key's id, or the user's id for an access key. */
   actor: string;
   tenantId: string;
   slug: string;
+  /** `active`, `suspended` or `closed`. */
+  tenantStatus: string;
   scopes: ReadonlySet<string>;
   /** Milliseconds since the Unix epoch; Infinity where it does not expire. */
   expiresMs: number;
@@ -87,9 +89,11 @@ export class ApiKeyCache {
 
 function toKey(verified: VerifiedKey): AuthenticatedKey {
   return {
-    actor: verified.keyId,
+    // An identity service of the version before names neither actor nor status.
+    actor: verified.actor || verified.keyId,
     tenantId: verified.tenantId,
     slug: verified.tenantSlug,
+    tenantStatus: verified.tenantStatus || 'active',
     scopes: new Set(verified.scopes),
     expiresMs: verified.expiresMs === undefined ? Infinity : Number(verified.expiresMs),
   };

@@ -1,31 +1,22 @@
 // Authentication and authorization: credential, tenant, then scope or role, all before the body is read.
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { isAtLeast, type Role, type Scope } from '../services/platform/roles.ts';
 import type { ApiKeyCache, AuthenticatedKey } from './api-keys.ts';
 import { ApiError, bearerChallenge, insufficientScope } from './errors.ts';
-import type { TokenVerifier } from './tokens.ts';
+import type { TokenUser, TokenVerifier } from './tokens.ts';
 
-/** The scopes that an API key may have. */
-export const scopes = [
-  'accounts:read',
-  'accounts:write',
-  'balances:read',
-  'transactions:read',
-  'transactions:write',
-  'webhooks:manage',
-  'reports:read',
-  'limits:override',
-] as const;
-
-/** One of the scopes. */
-export type Scope = (typeof scopes)[number];
-
-/** What a route requires: nothing, a user's token, the token of a member of the tenant with that role, or an API key with that scope. */
-export type Access = { by: 'anyone' } | { by: 'user' } | { by: 'member'; role: 'owner' | 'any' } | { by: 'key'; scope: Scope };
+/**
+ * What a route requires: nothing, a user's token, the token of a member of the tenant with at least that role, or an API key with that scope.
+ * `whileReadOnly`: also in a suspended or closed tenant; of the routes for keys all that read are.
+ */
+export type Access = { by: 'anyone' } | { by: 'user' } | { by: 'member'; role: Role; whileReadOnly?: true } | { by: 'key'; scope: Scope };
 
 /** The authenticated caller. */
 export interface Caller {
   /** Id of the key or the user; empty on public routes. */
   actor: string;
+  /** Session of a user's token; empty for keys. */
+  sessionId?: string;
   /** Id of the tenant of the path; empty where the path names none. */
   tenantId: string;
   /** Scopes of the key; a user has none. */
@@ -49,8 +40,10 @@ declare module 'fastify' {
 export interface Authenticators {
   keys: ApiKeyCache;
   tokens: TokenVerifier;
-  /** The role of a user in a tenant; throws `tenant_not_found`. */
-  memberRole: (userId: string, tenantId: string) => Promise<string>;
+  /** Checks that the session of a user's token has not ended; throws `unauthenticated`. */
+  verifyUser: (user: TokenUser) => Promise<unknown>;
+  /** The role of a user in a tenant and the state of the tenant; throws `unauthenticated`, `tenant_not_found`, `forbidden`. */
+  verifyMember: (user: TokenUser, tenantId: string) => Promise<{ role: string; tenantStatus: string }>;
 }
 
 /** The caller before authentication. */
@@ -60,7 +53,7 @@ export const anonymous: Caller = { actor: '', tenantId: '', scopes: new Set() };
 export type Check = (request: FastifyRequest) => ApiError | undefined | Promise<ApiError | undefined>;
 
 /** The check for a route's access. */
-export function accessCheck(access: Access, { keys, tokens, memberRole }: Authenticators): Check {
+export function accessCheck(access: Access, { keys, tokens, verifyUser, verifyMember }: Authenticators): Check {
   if (access.by === 'anyone') return () => undefined;
   if (access.by === 'key') {
     const { scope } = access;
@@ -73,16 +66,19 @@ export function accessCheck(access: Access, { keys, tokens, memberRole }: Authen
   }
   return async (request) => {
     const text = bearer(request);
-    const userId = text === null ? null : await tokens.userOf(text);
-    if (userId === null) return unauthenticated(request, isKey(text) ? 'this route takes a user’s token, not an API key' : undefined);
+    const user = text === null ? null : await tokens.userOf(text);
+    if (user === null) return unauthenticated(request, isKey(text) ? 'this route takes a user’s token, not an API key' : undefined);
     let tenantId = '';
     if (access.by === 'member') {
       tenantId = (request.params as { tenant_id: string }).tenant_id;
-      const role = await memberRole(userId, tenantId);
-      if (access.role !== 'any' && role !== access.role)
-        return new ApiError('forbidden', { message: `only the ${access.role} may do this` });
+      const { role, tenantStatus } = await verifyMember(user, tenantId);
+      if (!isAtLeast(role as Role, access.role)) return new ApiError('forbidden', { message: `the role ${role} may not do this` });
+      const readOnly = access.whileReadOnly ? undefined : readOnlyError(tenantStatus);
+      if (readOnly) return readOnly;
+    } else {
+      await verifyUser(user);
     }
-    request.caller = { actor: userId, tenantId, scopes: anonymous.scopes };
+    request.caller = { actor: user.userId, sessionId: user.sessionId, tenantId, scopes: anonymous.scopes };
     return undefined;
   };
 }
@@ -107,8 +103,15 @@ function authorizeKey(request: FastifyRequest, key: AuthenticatedKey | null, sco
     );
   if (key.slug !== (request.params as { slug: string }).slug) return new ApiError('tenant_not_found');
   if (!key.scopes.has(scope)) return missingScope(scope);
+  if (key.tenantStatus !== 'active' && request.method !== 'GET' && request.method !== 'HEAD') return readOnlyError(key.tenantStatus);
   request.caller = key;
   return undefined;
+}
+
+/** The error of a change in a tenant that is suspended or closed; undefined in an active one. */
+function readOnlyError(tenantStatus: string): ApiError | undefined {
+  if (tenantStatus === 'suspended') return new ApiError('tenant_suspended');
+  return tenantStatus === 'closed' ? new ApiError('tenant_closed') : undefined;
 }
 
 /** The error of a key that lacks a scope. */

@@ -56,14 +56,16 @@ function optionalTime(ms: bigint | undefined): string | null {
 
 /** `data.user`. */
 export function userRecord(user: User): Record<string, unknown> {
-  const { id, email, firstName, lastName, status, createdMs } = user;
-  return { id, email, first_name: firstName, last_name: lastName, status, created_at: timeOf(createdMs) };
+  const { id, email, firstName, lastName, status, emailVerified, totpEnabled, createdMs } = user;
+  const flags = { email_verified: emailVerified, totp_enabled: totpEnabled };
+  return { id, email, first_name: firstName, last_name: lastName, status, ...flags, created_at: timeOf(createdMs) };
 }
 
 /** `data.tenant`. */
 export function tenantRecord(tenant: Tenant): Record<string, unknown> {
-  const { id, name, slug, businessType, description = null, status, createdMs } = tenant;
-  return { id, name, slug, business_type: businessType, description, status, created_at: timeOf(createdMs) };
+  const { id, name, slug, businessType, description = null, status, role, requireTotp, createdMs, deleteMs } = tenant;
+  const state = { status, role, require_totp: requireTotp, created_at: timeOf(createdMs), delete_at: optionalTime(deleteMs) };
+  return { id, name, slug, business_type: businessType, description, ...state };
 }
 
 /** `data.api_key` without its text. */

@@ -108,7 +108,9 @@ function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedR
   const codes = new Set<ErrorCode>(doc.errors);
   if (access.by !== 'anyone') codes.add('unauthenticated');
   if (access.by === 'member' || access.by === 'key') codes.add('tenant_not_found');
-  if (access.by === 'key' || (access.by === 'member' && access.role !== 'any')) codes.add('forbidden');
+  if (access.by === 'key' || access.by === 'member') codes.add('forbidden');
+  const worksReadOnly = access.by === 'key' ? !readsBody : access.by !== 'member' || access.whileReadOnly;
+  if (!worksReadOnly) for (const code of ['tenant_suspended', 'tenant_closed'] as const) codes.add(code);
   if (doc.stream) codes.add('unsupported_media_type');
   else if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');

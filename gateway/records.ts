@@ -1,6 +1,6 @@
 // Schemas of the records in answers, for the OpenAPI document.
 import { currencies } from '../services/platform/money.ts';
-import { scopes } from './auth.ts';
+import { roles, scopes } from '../services/platform/roles.ts';
 import { roundings } from './payment-fields.ts';
 import {
   accountStatuses,
@@ -215,15 +215,27 @@ export const schemas: Record<string, Schema> = {
     },
   },
   Pagination: record({ limit: integer, next_cursor: maybe(string), has_more: flag }),
-  User: record({ id: id('user'), email: string, first_name: string, last_name: string, status: word(['active']), created_at: time }),
+  User: record({
+    id: id('user'),
+    email: string,
+    first_name: string,
+    last_name: string,
+    status: word(['active']),
+    email_verified: { type: 'boolean' },
+    totp_enabled: { type: 'boolean', description: 'Whether a second factor is on.' },
+    created_at: time,
+  }),
   Tenant: record({
     id: id('tenant'),
     name: string,
     slug: string,
     business_type: word(businessTypes),
     description: maybe(string),
-    status: word(['active']),
+    status: word(['active', 'suspended', 'closed']),
+    role: { ...word(roles), description: 'Role of the caller.' },
+    require_totp: { type: 'boolean', description: 'Whether members need a second factor.' },
     created_at: time,
+    delete_at: { ...maybe(time), description: 'When a closed tenant is deleted.' },
   }),
   ApiKey: record({
     id: id('key'),
@@ -234,6 +246,11 @@ export const schemas: Record<string, Schema> = {
     created_at: time,
     expires_at: maybe(time),
     revoked_at: maybe(time),
+  }),
+  AccessKey: record({
+    key: { ...string, description: 'The key itself, shown only once.' },
+    scopes: list(word(scopes)),
+    expires_at: time,
   }),
   Account: record(account),
   AccountNode: {

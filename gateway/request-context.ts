@@ -69,6 +69,17 @@ export function auditContext({ caller, id, headers }: FastifyRequest): { actor: 
   return { actor: caller.actor, requestId: id, traceparent: traceparentOf(headers['traceparent']) ?? '' };
 }
 
+/** Address and `User-Agent` of a request, for identity's limits and audit log. */
+export function originOf({ ip, headers }: FastifyRequest): { clientAddress: string; userAgent: string } {
+  return { clientAddress: ip, userAgent: headers['user-agent'] ?? '' };
+}
+
+/** User, tenant and origin of a request: what every call of a member carries. */
+export function memberCall(request: FastifyRequest): { userId: string; tenantId: string; origin: ReturnType<typeof originOf> } {
+  const { actor: userId, tenantId } = request.caller;
+  return { userId, tenantId, origin: originOf(request) };
+}
+
 /** Options of a gRPC call for a request: its deadline, an end when the client leaves, and the request id for the log. */
 export function callOptions(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
   request.clientGone ??= new AbortController();

@@ -65,7 +65,8 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
     authenticators: {
       keys,
       tokens,
-      memberRole: async (userId, tenantId) => (await identity.verifyTenantMember({ userId, tenantId }, { timeoutMs: 3_000 })).role,
+      verifyUser: (user) => identity.verifyUser(user, { timeoutMs: 3_000 }),
+      verifyMember: (user, tenantId) => identity.verifyTenantMember({ ...user, tenantId }, { timeoutMs: 3_000 }),
     },
     routes: (registered) => {
       const post: Services['post'] = (posting, response) => batcher.post(posting, response);

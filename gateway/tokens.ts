@@ -13,6 +13,13 @@ interface KeySet {
   fetchedMs: number;
 }
 
+/** Whose token it is. */
+export interface TokenUser {
+  userId: string;
+  /** Empty for a token that names no session. */
+  sessionId: string;
+}
+
 /** Verifies access tokens. */
 export class TokenVerifier {
   private keys: KeySet | undefined;
@@ -26,8 +33,8 @@ export class TokenVerifier {
     this.fetch = fetch;
   }
 
-  /** The id of the token's user, or null where the token is invalid. Throws where the key that may have signed it can't be fetched. */
-  async userOf(token: string): Promise<string | null> {
+  /** The token's user and session, or null where the token is invalid. Throws where the key that may have signed it can't be fetched. */
+  async userOf(token: string): Promise<TokenUser | null> {
     if (token.length > 4096 || !isCanonical(token)) return null;
     const keys = await this.current();
     try {
@@ -75,8 +82,9 @@ function isCanonical(token: string): boolean {
   return Buffer.from(signature, 'base64url').toString('base64url') === signature;
 }
 
-async function verify(token: string, keys: KeySet): Promise<string | null> {
+async function verify(token: string, keys: KeySet): Promise<TokenUser | null> {
   const options = { issuer: 'ledger', audience: 'ledger', algorithms: ['EdDSA'], requiredClaims: ['exp', 'sub'] };
   const { payload } = await jwtVerify(token, keys.find, options);
-  return payload.sub !== undefined && toUuid('user', payload.sub) !== null ? payload.sub : null;
+  if (payload.sub === undefined || toUuid('user', payload.sub) === null) return null;
+  return { userId: payload.sub, sessionId: typeof payload['sid'] === 'string' ? payload['sid'] : '' };
 }

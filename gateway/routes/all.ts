@@ -1,6 +1,7 @@
 // Every route, in the order of the document.
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
+import { accessRoutes } from './access.ts';
 import { accountRoutes } from './accounts.ts';
 import { balanceRoutes } from './balances.ts';
 import { batchRoutes } from './batch.ts';
@@ -26,6 +27,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
   tenantRoutes(app, parts);
   keyRoutes(app, parts);
+  accessRoutes(app, parts);
   chartRoutes(app, parts);
   newAccountRoutes(app, parts);
   accountRoutes(app, parts);

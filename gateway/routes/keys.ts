@@ -1,11 +1,11 @@
 // Routes of a tenant's API keys.
 import { Type } from 'typebox';
 import type { ApiKey } from '../../proto/gen/identity/v1/identity_pb.js';
-import { scopes } from '../auth.ts';
+import { scopes } from '../../services/platform/roles.ts';
 import { description, name, object, oneOf, optional, paging, whole } from '../fields.ts';
 import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
-import { callOptions, type App } from '../request-context.ts';
+import { callOptions, memberCall, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { keyRecord } from '../mapping.ts';
 
@@ -19,7 +19,7 @@ const exampleKey = {
   expires_at: null,
   revoked_at: null,
 };
-const exampleText = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs0bx9Qd';
+export const exampleText = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs0bx9Qd';
 const withText = {
   allOf: [ref('ApiKey'), record({ key: { type: 'string', description: 'The key itself, shown only once.' } })],
 };
@@ -31,7 +31,7 @@ const newKey = object({
     minItems: 1,
     maxItems: 100,
     items: oneOf(scopes),
-    description: 'Repeated scopes count once. `reports:read` has no routes yet.',
+    description: 'Repeated scopes count once. `reports:read`, `periods:*`, `reconciliations:manage` and `personal:*` have no routes yet.',
     example: ['transactions:write', 'balances:read'],
   }),
   description: optional(description),
@@ -58,12 +58,12 @@ export function keyRoutes(app: App, { identity }: Services): void {
     {
       schema: { body: newKey },
       config: {
-        access: { by: 'member', role: 'owner' },
+        access: { by: 'member', role: 'admin' },
         doc: {
           id: 'createApiKey',
           tag: 'API keys',
           summary: 'Create an API key',
-          description: 'For owners of the tenant. A second call creates a second key.',
+          description: 'For owners and admins of the tenant. A second call creates a second key.',
           bodies: { payments: { name: 'Payments service', scopes: ['transactions:write', 'balances:read'] } },
           answers: {
             201: {
@@ -77,11 +77,10 @@ export function keyRoutes(app: App, { identity }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body, caller } = request;
+      const { body } = request;
       const { apiKey, key } = await identity.createApiKey(
         {
-          userId: caller.actor,
-          tenantId: caller.tenantId,
+          ...memberCall(request),
           name: body.name,
           scopes: [...new Set(body.scopes)],
           description: body.description ?? undefined,
@@ -99,7 +98,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
     {
       schema: { querystring: object(paging) },
       config: {
-        access: { by: 'member', role: 'any' },
+        access: { by: 'member', role: 'viewer' },
         doc: {
           id: 'listApiKeys',
           tag: 'API keys',
@@ -128,12 +127,13 @@ export function keyRoutes(app: App, { identity }: Services): void {
     '/v1/tenants/:tenant_id/api-keys/:key_id',
     {
       config: {
-        access: { by: 'member', role: 'owner' },
+        access: { by: 'member', role: 'admin' },
         doc: {
           id: 'revokeApiKey',
           tag: 'API keys',
           summary: 'Revoke an API key',
-          description: 'For owners of the tenant. The key stops working everywhere within 5 seconds. A second call is answered the same.',
+          description:
+            'For owners and admins of the tenant. The key stops working everywhere within 5 seconds. A second call is answered the same.',
           answers: {
             200: {
               description: 'Revoked',
@@ -146,9 +146,9 @@ export function keyRoutes(app: App, { identity }: Services): void {
       },
     },
     async (request) => {
-      const { params, caller } = request;
+      const { params } = request;
       const keyId = pathId('key_id', params);
-      await identity.revokeApiKey({ userId: caller.actor, tenantId: caller.tenantId, keyId }, callOptions(request, 5_000));
+      await identity.revokeApiKey({ ...memberCall(request), keyId }, callOptions(request, 5_000));
       return { success: true, data: { id: keyId, deleted: true } };
     },
   );
@@ -164,13 +164,13 @@ export function keyRoutes(app: App, { identity }: Services): void {
         }),
       },
       config: {
-        access: { by: 'member', role: 'owner' },
+        access: { by: 'member', role: 'admin' },
         doc: {
           id: 'rotateApiKey',
           tag: 'API keys',
           summary: 'Replace an API key',
           description: [
-            'For owners of the tenant. Creates a key with the same name, scopes, description and expiry. The old one expires after the overlap, if not before; without an overlap it is revoked.',
+            'For owners and admins of the tenant. Creates a key with the same name, scopes, description and expiry. The old one expires after the overlap, if not before; without an overlap it is revoked.',
             'An expired or revoked key is not found. A second call creates another key and does not extend the old one.',
           ].join(' '),
           bodies: { hour: { overlap_seconds: 3600 }, day: {} },
@@ -191,10 +191,10 @@ export function keyRoutes(app: App, { identity }: Services): void {
       },
     },
     async (request, reply) => {
-      const { body, params, caller } = request;
+      const { body, params } = request;
       const keyId = pathId('key_id', params);
       const overlapSeconds = body.overlap_seconds ?? undefined;
-      const rpcRequest = { userId: caller.actor, tenantId: caller.tenantId, keyId, overlapSeconds };
+      const rpcRequest = { ...memberCall(request), keyId, overlapSeconds };
       const { apiKey, key, previous } = await identity.rotateApiKey(rpcRequest, callOptions(request, 5_000));
       if (!previous) throw new Error('identity answered without the old key');
       reply.code(201);

@@ -2,18 +2,21 @@
 import { businessType, description, name, object, optional, paging, slug } from '../fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
-import { callOptions, type App } from '../request-context.ts';
+import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { tenantRecord } from '../mapping.ts';
 
-const exampleTenant = {
+export const exampleTenant = {
   id: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8',
   name: 'Acme Payments',
   slug: 'acme',
   business_type: 'wallet',
   description: null,
   status: 'active',
+  role: 'owner',
+  require_totp: false,
   created_at: '2030-01-31T12:00:00.000Z',
+  delete_at: null,
 };
 
 /** `/v1/tenants`. */
@@ -52,6 +55,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           slug: body.slug,
           businessType: body.business_type,
           description: body.description ?? undefined,
+          origin: originOf(request),
         },
         callOptions(request, 5_000),
       );
@@ -71,7 +75,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           id: 'listTenants',
           tag: 'Tenants',
           summary: 'List my tenants',
-          description: 'Newest first.',
+          description: 'Every tenant of which the caller is a member, with its role there; newest first.',
           answers: {
             200: {
               description: 'A page of tenants',

@@ -3,19 +3,21 @@ import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { email, name, object, secret } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
 import { record, ref } from '../records.ts';
-import { callOptions, type App } from '../request-context.ts';
+import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { rateLimitFields, timeOf, userRecord } from '../mapping.ts';
 
-const exampleUser = {
+export const exampleUser = {
   id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
   email: 'ada@example.com',
   first_name: 'Ada',
   last_name: 'Lovelace',
   status: 'active',
+  email_verified: true,
+  totp_enabled: false,
   created_at: '2030-01-31T12:00:00.000Z',
 };
-const exampleSession = {
+export const exampleSession = {
   token: 'eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJsZWRnZXIifQ.c2lnbmF0dXJl',
   expires_at: '2030-01-31T13:00:00.000Z',
   refresh_token: 'lrt_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs',
@@ -85,7 +87,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           password: body.password,
           firstName: body.first_name,
           lastName: body.last_name,
-          clientAddress: request.ip,
+          ...originOf(request),
         },
         callOptions(request, 15_000),
       );
@@ -123,7 +125,7 @@ export function userRoutes(app: App, { identity }: Services): void {
     },
     async (request, reply) => {
       const { email: address, password } = request.body;
-      const given = { email: address, password, clientAddress: request.ip };
+      const given = { email: address, password, ...originOf(request) };
       const { session: opened, user, rateLimit } = await identity.login(given, callOptions(request, 15_000));
       if (rateLimit) reply.headers(rateLimitFields(rateLimit));
       return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };

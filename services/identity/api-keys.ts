@@ -1,19 +1,23 @@
-// API keys: created and revoked by the owners of a tenant, verified for every request.
-import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
+// API keys: created and revoked by owners and admins of a tenant, verified for every request.
+import { type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { cutPage } from '../platform/cursor.ts';
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
+import { scopesOf, type Role } from '../platform/roles.ts';
 import { retryStaleConnection } from '../platform/postgres-errors.ts';
 import { withClient, sendTogether, type Client, type Pool } from '../platform/postgres.ts';
 import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } from './credentials.ts';
-import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { ApiKey, type ApiKeyRow } from './entities.ts';
-import { roleOf, tenantUuid, type Page } from './tenants.ts';
+import { changeTenant, readTenant, type TenantCall, type TenantRule } from './tenant-changes.ts';
+import { tenantUuid, type Page } from './tenants.ts';
 
 // The last moment that every date library and PostgreSQL agree on.
 const endOfTimeMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const maxOverlapSeconds = 30 * 86_400;
+const accessSeconds = 3600;
+
+const manageKeys: TenantRule = { role: 'admin' };
 
 /** A new key. */
 export interface IssuedKey {
@@ -22,83 +26,114 @@ export interface IssuedKey {
   text: string;
 }
 
+/** An access key. */
+export interface AccessKey {
+  /** Its secret text, which is not stored. */
+  key: string;
+  scopes: string[];
+  expiresMs: bigint;
+}
+
 /** The fields of a new key. */
-export interface NewKey {
-  userId: string;
-  tenantId: string;
+export interface NewKey extends TenantCall {
   name: string;
   scopes: string[];
   description?: string | undefined;
   expiresMs?: bigint | undefined;
 }
 
-/** Creates a key; each call creates another. Throws `validation_failed`, `tenant_not_found`, `forbidden`. */
+/** Creates a key; each call creates another. Throws `validation_failed` and as {@link changeTenant}. */
 export async function createKey(orm: MikroORM, given: NewKey): Promise<IssuedKey> {
-  const tenant = tenantUuid(given.tenantId);
   const name = field.text('name', given.name, 255);
   const scopes = checkedScopes(given.scopes);
   const description = field.optionalText('description', given.description, 1000);
-  return asOwner(orm, tenant, given.userId, async (em, user) => {
-    const nowMs = await databaseNow(em);
+  return changeTenant(orm, given, manageKeys, async ({ em, tenant, user, nowMs, audit }) => {
     const expiresAt = checkedExpiry(given.expiresMs, nowMs);
-    return issue(em, { tenantId: tenant, createdBy: user, name, scopes, description, expiresAt }, nowMs);
+    const { tenantId } = tenant;
+    const issued = await issue(em, { tenantId, createdBy: user, memberId: null, name, scopes, description, expiresAt }, nowMs);
+    await audit({ type: 'api_key.created', subject: toId('key', issued.row.id), data: { name, scopes } });
+    return issued;
   });
 }
 
-/** The keys of a tenant, revoked ones too. Throws `validation_failed`, `tenant_not_found`. */
-export async function listKeys(
-  orm: MikroORM,
-  given: { userId: string; tenantId: string; limit: number; cursor: string },
-): Promise<Page<ApiKeyRow>> {
+/**
+ * Creates an access key: an API key for one hour that acts for the member, with these scopes or all of its role. Each call creates another. Throws
+ * `validation_failed`, `forbidden` for a scope that the role lacks, and as {@link changeTenant}.
+ */
+export async function createAccess(orm: MikroORM, given: TenantCall & { scopes: string[] }): Promise<AccessKey> {
+  const asked = given.scopes.length === 0 ? null : checkedScopes(given.scopes);
+  return changeTenant(orm, given, { role: 'viewer' }, async ({ em, tenant: { tenantId }, user, role, nowMs, audit }) => {
+    const allowed = scopesOf(role);
+    const lacking = asked?.find((scope) => !allowed.some((each) => each === scope));
+    if (lacking !== undefined) throw new Refusal('forbidden', `the role ${role} lacks the scope ${lacking}`);
+    const scopes = asked ?? [...allowed];
+    // They are made every hour, and the audit log keeps their trace.
+    await em.nativeDelete(ApiKey, { tenantId, memberId: user, expiresAt: { $lt: new Date(nowMs) } });
+    const expiresAt = new Date(nowMs + accessSeconds * 1000);
+    const fields = { tenantId, createdBy: user, memberId: user, name: 'access', scopes, description: null, expiresAt };
+    const issued = await issue(em, fields, nowMs);
+    await audit({ type: 'access.created', subject: toId('key', issued.row.id), data: { scopes } });
+    return { key: issued.text, scopes, expiresMs: BigInt(expiresAt.getTime()) };
+  });
+}
+
+/** The keys of a tenant, revoked ones too, but no access keys. Throws `validation_failed` and as {@link readTenant}. */
+export async function listKeys(orm: MikroORM, given: TenantCall & { limit: number; cursor: string }): Promise<Page<ApiKeyRow>> {
   const tenantId = tenantUuid(given.tenantId);
   const size = field.pageSize(given.limit);
   const after = field.afterCursor(['api keys', tenantId], given.cursor);
-  return entityManager(orm, { tenant: tenantId }).transactional(async (em) => {
-    await roleOf(em, tenantId, given.userId);
-    const where = after === null ? { tenantId } : { tenantId, id: { $lt: after } };
+  return readTenant(orm, given, { role: 'viewer' }, async (em) => {
+    const where = { tenantId, memberId: null, ...(after !== null && { id: { $lt: after } }) };
     const found = await em.find(ApiKey, where, { orderBy: { id: 'desc' }, limit: size + 1 });
     return cutPage(found, size, ['api keys', tenantId], (key) => key.id);
   });
 }
 
 /** A key of a tenant, and the user of the call. */
-export interface KeyReference {
-  userId: string;
-  tenantId: string;
+export interface KeyReference extends TenantCall {
   keyId: string;
 }
 
-/** Revokes a key; a second call changes nothing. Throws `tenant_not_found`, `forbidden`, `key_not_found`. */
+/** Revokes a key; a second call changes nothing. Throws `key_not_found` and as {@link changeTenant}. */
 export async function revokeKey(orm: MikroORM, reference: KeyReference): Promise<void> {
-  const tenantId = tenantUuid(reference.tenantId);
-  await asOwner(orm, tenantId, reference.userId, async (em) => {
+  await changeTenant(orm, reference, manageKeys, async ({ em, tenant: { tenantId }, nowMs, audit }) => {
     const key = await keyToChange(em, tenantId, reference.keyId);
-    await em.nativeUpdate(ApiKey, { tenantId, id: key.id, revokedAt: null }, { revokedAt: new Date(await databaseNow(em)) });
+    if (key.revokedAt) return;
+    await em.nativeUpdate(ApiKey, { tenantId, id: key.id }, { revokedAt: new Date(nowMs) });
+    await audit({ type: 'api_key.revoked', subject: toId('key', key.id), data: { name: key.name } });
   });
 }
 
 /**
  * Creates a successor with the name, scopes, description and expiry of a key. The key itself ends after the overlap or at its expiry; without
- * overlap it is revoked. Throws `validation_failed`, `tenant_not_found`, `forbidden`, and `key_not_found` also for a key that has ended.
+ * overlap it is revoked. Throws `validation_failed`, `key_not_found`, also for a key that has ended, and as {@link changeTenant}.
  */
 export async function rotateKey(
   orm: MikroORM,
   reference: KeyReference,
   overlapSeconds = 86_400,
 ): Promise<IssuedKey & { previous: ApiKeyRow }> {
-  const tenantId = tenantUuid(reference.tenantId);
   const overlap = field.integer('overlap_seconds', overlapSeconds, 0, maxOverlapSeconds);
-  return asOwner(orm, tenantId, reference.userId, async (em, user) => {
+  return changeTenant(orm, reference, manageKeys, async ({ em, tenant: { tenantId }, user, nowMs, audit }) => {
     const key = await keyToChange(em, tenantId, reference.keyId);
-    const nowMs = await databaseNow(em);
     if (key.revokedAt || isPast(expiryOf(key), nowMs)) throw unknownKey();
     const retiresAt = new Date(Math.min(nowMs + overlap * 1000, key.retiresAt?.getTime() ?? Infinity));
     // Revoked, it stays invalid also where the clock is set back.
     const end = { retiresAt, ...(overlap === 0 && { revokedAt: new Date(nowMs) }) };
     await em.nativeUpdate(ApiKey, { tenantId, id: key.id }, end);
     const { name, scopes, description, expiresAt } = key;
-    const fields = { tenantId, createdBy: user, name, scopes, description: description ?? null, expiresAt: expiresAt ?? null };
+    const fields = {
+      tenantId,
+      createdBy: user,
+      memberId: null,
+      name,
+      scopes,
+      description: description ?? null,
+      expiresAt: expiresAt ?? null,
+    };
     const issued = await issue(em, fields, nowMs);
+    const data = { successor: toId('key', issued.row.id), overlap_seconds: overlap };
+    await audit({ type: 'api_key.rotated', subject: toId('key', key.id), data });
     return { ...issued, previous: { ...key, ...end } };
   });
 }
@@ -115,19 +150,28 @@ export interface VerifiedKey {
   keyId: string;
   tenantId: string;
   tenantSlug: string;
+  tenantStatus: string;
+  /** Who acts: the key's id, or the user's id for an access key. */
+  actor: string;
   scopes: string[];
   expiresMs: bigint | null;
 }
 
-type VerifiedRow = Omit<VerifiedKey, 'keyId'> & { hash: string };
+type VerifiedRow = Omit<VerifiedKey, 'keyId' | 'actor'> & { hash: string; memberId: string | null; role: Role | null };
 
 /** The key of a text; null where it is unknown, revoked or expired. One round trip, and none for garbage, which the checksum reveals. */
 export async function verifyKey(pool: Pool, text: string): Promise<VerifiedKey | null> {
   const uuid = toUuid('key', idOfKeyText(text) ?? '');
   const found = uuid === null ? undefined : await retryStaleConnection(() => validKey(pool, uuid));
   if (uuid === null || !found || !sameHash(found.hash, hashOf(text))) return null;
-  const { tenantId, tenantSlug, scopes, expiresMs } = found;
-  return { keyId: toId('key', uuid), tenantId: toId('tenant', tenantId), tenantSlug, scopes, expiresMs };
+  const { memberId, role, tenantSlug, tenantStatus, expiresMs } = found;
+  const keyId = toId('key', uuid);
+  const tenantId = toId('tenant', found.tenantId);
+  const common = { keyId, tenantId, tenantSlug, tenantStatus, expiresMs };
+  if (memberId === null) return { ...common, actor: keyId, scopes: found.scopes };
+  // A change of the role ends access keys; this also holds where a later version gives a role fewer scopes.
+  const scopes = role === null ? [] : found.scopes.filter((scope) => scopesOf(role).some((each) => each === scope));
+  return scopes.length === 0 ? null : { ...common, actor: toId('user', memberId), scopes };
 }
 
 async function validKey(pool: Pool, id: string): Promise<VerifiedRow | undefined> {
@@ -137,9 +181,11 @@ async function validKey(pool: Pool, id: string): Promise<VerifiedRow | undefined
       client.query({ name: 'key_set', text: `select set_config('app.key_id', $1, true)`, values: [id] }),
       client.query<VerifiedRow>({
         name: 'key_verify',
-        text: `select k.tenant_id as "tenantId", t.slug as "tenantSlug", k.scopes, k.hash,
+        text: `select k.tenant_id as "tenantId", t.slug as "tenantSlug", t.status as "tenantStatus", k.scopes, k.hash,
+            k.member_id as "memberId", m.role,
             floor(extract(epoch from least(k.expires_at, k.retires_at)) * 1000)::int8 as "expiresMs"
           from api_keys k join tenants t on t.tenant_id = k.tenant_id
+          left join memberships m on m.tenant_id = k.tenant_id and m.user_id = k.member_id
           where k.id = $1 and k.revoked_at is null and (least(k.expires_at, k.retires_at) > now()) is not false`,
         values: [id],
       }),
@@ -149,21 +195,7 @@ async function validKey(pool: Pool, id: string): Promise<VerifiedRow | undefined
   return rows[0];
 }
 
-/** Runs a transaction of one tenant for one of its owners. */
-async function asOwner<Result>(
-  orm: MikroORM,
-  tenant: string,
-  userId: string,
-  work: (em: EntityManager, user: string) => Promise<Result>,
-): Promise<Result> {
-  return entityManager(orm, { tenant }).transactional(async (em) => {
-    const role = await roleOf(em, tenant, userId);
-    if (role !== 'owner') throw new Refusal('forbidden', 'only an owner of the tenant may do this');
-    return work(em, toUuid('user', userId) ?? '');
-  });
-}
-
-type KeyFields = Required<Pick<ApiKeyRow, 'tenantId' | 'createdBy' | 'name' | 'scopes' | 'description' | 'expiresAt'>>;
+type KeyFields = Required<Pick<ApiKeyRow, 'tenantId' | 'createdBy' | 'memberId' | 'name' | 'scopes' | 'description' | 'expiresAt'>>;
 
 async function issue(em: EntityManager, fields: KeyFields, nowMs: number): Promise<IssuedKey> {
   const id = uuidAt(nowMs);
@@ -181,10 +213,10 @@ async function issue(em: EntityManager, fields: KeyFields, nowMs: number): Promi
   return { row, text };
 }
 
-/** Locks the key, so that of two changes at once the second sees the first. */
+/** A key of the tenant, which is locked; no access key. */
 async function keyToChange(em: EntityManager, tenantId: string, keyId: string): Promise<ApiKeyRow> {
   const id = field.uuidOf('key', keyId, unknownKey);
-  const key = await em.findOne(ApiKey, { tenantId, id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  const key = await em.findOne(ApiKey, { tenantId, id, memberId: null });
   if (!key) throw unknownKey();
   return key;
 }

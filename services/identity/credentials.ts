@@ -1,18 +1,7 @@
 // The formats of API keys, refresh tokens and scopes. Pure: no database, no network.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-
-/** Permissions of a key. */
-const scopes = [
-  'accounts:read',
-  'accounts:write',
-  'balances:read',
-  'transactions:read',
-  'transactions:write',
-  'webhooks:manage',
-  'reports:read',
-  'limits:override',
-] as const;
+import { scopes } from '../platform/roles.ts';
 
 /** The index of the first unknown scope, or -1. */
 export function unknownScope(given: string[]): number {
@@ -73,4 +62,9 @@ export function sameHash(one: string, other: string): boolean {
 /** A new refresh token: 256 random bits. */
 export function newRefreshToken(): string {
   return `lrt_${secret()}`;
+}
+
+/** A new token for a mail or a browser, used once: 256 random bits. */
+export function newToken(): string {
+  return secret();
 }

@@ -1,9 +1,11 @@
 // The tables as entities: ids are UUIDs without prefix, times are by the database's clock. The migrations hold the constraints.
 import { defineEntity, type InferEntity } from '@mikro-orm/core';
+import type { Role } from '../platform/roles.ts';
 
 /**
  * A person who can log in; never deleted. `email` is stored in Unicode form NFC and unique without regard to case; `passwordHash` is a PHC string of
- * argon2id.
+ * argon2id, null for a user that logs in with an identity provider only. `totpSecret`: the second factor, encrypted, null where it is off;
+ * `totpPending`: one that is not confirmed yet; `totpStep`: the last step of 30 s whose code was used.
  */
 export const User = defineEntity({
   name: 'User',
@@ -14,14 +16,18 @@ export const User = defineEntity({
     firstName: p.text(),
     lastName: p.text(),
     status: p.text(),
-    passwordHash: p.text(),
+    passwordHash: p.text().strictNullable(),
+    emailVerifiedAt: p.datetime().strictNullable(),
+    totpSecret: p.text().strictNullable(),
+    totpPending: p.text().strictNullable(),
+    totpStep: p.bigint('string').strictNullable(),
     createdAt: p.datetime(),
   }),
 });
 
 /**
  * The family of refresh tokens that began with one login. It ends at `expiresAt`, when its newest token expires, or at `revokedAt` (null: not
- * revoked), and is deleted some time later.
+ * revoked), and is deleted some time later. `endedAt`: a new password ended it, so that its access tokens are rejected too.
  */
 export const Session = defineEntity({
   name: 'Session',
@@ -32,6 +38,7 @@ export const Session = defineEntity({
     createdAt: p.datetime(),
     expiresAt: p.datetime(),
     revokedAt: p.datetime().strictNullable(),
+    endedAt: p.datetime().strictNullable(),
   }),
 });
 
@@ -61,7 +68,7 @@ export const Slug = defineEntity({
   }),
 });
 
-/** An organization with a ledger of its own. `slug` names it in paths. */
+/** An organization with a ledger of its own. `slug` names it in paths; `deleteAt`: when a closed tenant is deleted. */
 export const Tenant = defineEntity({
   name: 'Tenant',
   tableName: 'tenants',
@@ -73,24 +80,26 @@ export const Tenant = defineEntity({
     description: p.text().strictNullable(),
     status: p.text(),
     createdAt: p.datetime(),
+    requireTotp: p.boolean(),
+    deleteAt: p.datetime().strictNullable(),
   }),
 });
 
-/** A user's membership in a tenant; `role`: `owner` or `member`. */
+/** A user's membership in a tenant; `role`: one of `roles`. */
 export const Membership = defineEntity({
   name: 'Membership',
   tableName: 'memberships',
   properties: (p) => ({
     tenantId: p.uuid().primary(),
     userId: p.uuid().primary(),
-    role: p.text(),
+    role: p.text().$type<Role>(),
     createdAt: p.datetime(),
   }),
 });
 
 /**
  * A tenant's API key, ended ones too. `hash`: the SHA-256 (hex) of its text, which is not stored, `last4`: the end of that text; `createdBy`: a
- * user's UUID. It ends at the first of `expiresAt` (as requested), `retiresAt` (after a rotation) and `revokedAt`; null: never.
+ * user's UUID; `memberId`: the user for whom an access key acts, null for other keys. It ends at the first of `expiresAt` (as requested), `retiresAt` (after a rotation) and `revokedAt`; null: never.
  */
 export const ApiKey = defineEntity({
   name: 'ApiKey',
@@ -108,6 +117,24 @@ export const ApiKey = defineEntity({
     expiresAt: p.datetime().strictNullable(),
     retiresAt: p.datetime().strictNullable(),
     revokedAt: p.datetime().strictNullable(),
+    memberId: p.uuid().strictNullable(),
+  }),
+});
+
+/** Asks a person by mail to become a member with a role. It is open until it is accepted, revoked or expired. */
+export const Invitation = defineEntity({
+  name: 'Invitation',
+  tableName: 'invitations',
+  properties: (p) => ({
+    tenantId: p.uuid().primary(),
+    id: p.uuid().primary(),
+    email: p.text(),
+    role: p.text().$type<Role>(),
+    invitedBy: p.uuid(),
+    createdAt: p.datetime(),
+    expiresAt: p.datetime(),
+    acceptedAt: p.datetime().strictNullable(),
+    revokedAt: p.datetime().strictNullable(),
   }),
 });
 
@@ -115,8 +142,12 @@ export const ApiKey = defineEntity({
 export type UserRow = InferEntity<typeof User>;
 /** A row of `tenants`. */
 export type TenantRow = InferEntity<typeof Tenant>;
+/** A row of `memberships`. */
+export type MembershipRow = InferEntity<typeof Membership>;
+/** A row of `invitations`. */
+export type InvitationRow = InferEntity<typeof Invitation>;
 /** A row of `api_keys`. */
 export type ApiKeyRow = InferEntity<typeof ApiKey>;
 
 /** All of them, for MikroORM. */
-export const entities = [User, Session, RefreshToken, Slug, Tenant, Membership, ApiKey];
+export const entities = [User, Session, RefreshToken, Slug, Tenant, Membership, ApiKey, Invitation];

@@ -1,13 +1,15 @@
 // Sessions: signed access tokens that anyone can verify, and refresh tokens that work once.
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { SignJWT, calculateJwkThumbprint, type JWK } from 'jose';
-import { sql, type MikroORM } from '@mikro-orm/postgresql';
+import { sql, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
+import { audit, type Origin } from './audit.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
+import { userUuid } from './tenants.ts';
 import { RefreshToken, Session as SessionRow, User, type UserRow } from './entities.ts';
 
 /** Lifetime of a token, seconds. */
@@ -22,12 +24,18 @@ export interface Session {
   refreshToken: string;
 }
 
+/** How a session was opened. */
+export interface SessionOrigin {
+  method: 'password' | 'oidc';
+  origin: Origin | undefined;
+}
+
 /** Signs tokens, and publishes what verifies them. */
 export interface Signer {
   /** A JSON Web Key Set (RFC 7517) as text. */
   keySet: string;
-  /** `nowMs`: from when the token lives, milliseconds since the Unix epoch. */
-  sign(userId: string, nowMs: number): Promise<{ token: string; expiresMs: number }>;
+  /** `nowMs`: from when the token lives, milliseconds since the Unix epoch. `sessionId`: claim `sid`. */
+  sign(userId: string, nowMs: number, sessionId?: string): Promise<{ token: string; expiresMs: number }>;
 }
 
 /** A signer over Ed25519 keys: the first signs; all verify, so that keys can be rotated without ending sessions. */
@@ -41,9 +49,9 @@ export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Pr
   const header = { alg: 'EdDSA', typ: 'JWT', kid: published[0]?.kid ?? '' };
   return {
     keySet: JSON.stringify({ keys: published }),
-    async sign(userId, nowMs) {
+    async sign(userId, nowMs, sessionId) {
       const now = Math.floor(nowMs / 1000);
-      const token = await new SignJWT()
+      const token = await new SignJWT({ ...(sessionId !== undefined && { sid: sessionId }) })
         .setProtectedHeader(header)
         .setIssuer('ledger')
         .setAudience('ledger')
@@ -56,17 +64,20 @@ export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Pr
   };
 }
 
-/** Opens a session for a user whose password was verified. */
-export async function openSession(orm: MikroORM, signer: Signer, userId: string): Promise<Session> {
+/** Opens a session for a user whose credentials were verified. `how`: by what, for the audit log. */
+export async function openSession(orm: MikroORM, signer: Signer, userId: string, how: SessionOrigin): Promise<Session> {
   const id = uuidv7();
   const { nowMs, text } = await entityManager(orm).transactional(async (em) => {
     const opened = await databaseNow(em);
+    const user = toId('user', userId);
+    const data = { method: how.method };
+    await audit(em, { user: userId }, { type: 'login.succeeded', actor: user, subject: user, origin: how.origin, data }, opened);
     const { text: first, row } = nextToken(id, opened);
-    await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt });
+    await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt, endedAt: null });
     await em.insert(RefreshToken, row);
     return { nowMs: opened, text: first };
   });
-  return { ...(await signer.sign(toId('user', userId), nowMs)), refreshToken: text };
+  return { ...(await signer.sign(toId('user', userId), nowMs, id)), refreshToken: text };
 }
 
 /**
@@ -91,10 +102,10 @@ export async function refreshSession(orm: MikroORM, signer: Signer, given: strin
     const next = nextToken(token.sessionId, nowMs);
     await em.insert(RefreshToken, next.row);
     await em.nativeUpdate(SessionRow, { id: token.sessionId }, { expiresAt: next.row.expiresAt });
-    return { user, nowMs, text: next.text };
+    return { user, sessionId: family?.id ?? '', nowMs, text: next.text };
   });
   if (!renewed) throw new Refusal('unauthenticated', 'invalid refresh token');
-  const signed = await signer.sign(toId('user', renewed.user.id), renewed.nowMs);
+  const signed = await signer.sign(toId('user', renewed.user.id), renewed.nowMs, renewed.sessionId);
   return { session: { ...signed, refreshToken: renewed.text }, user: renewed.user };
 }
 
@@ -104,6 +115,30 @@ export async function closeSession(orm: MikroORM, given: string): Promise<void> 
   const token = await em.findOne(RefreshToken, { hash: hashOf(given) });
   if (token) await em.nativeUpdate(SessionRow, { id: token.sessionId, revokedAt: null }, { revokedAt: sql.now() });
 }
+
+/** The user of a token, if no new password ended the session of the token. Throws `unauthenticated`. `sessionId`: empty for a token without one. */
+export async function sessionUser(em: EntityManager, userId: string, sessionId: string): Promise<string> {
+  const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
+  const id = userUuid(userId, ended);
+  const session = uuidPattern.test(sessionId) ? sessionId : null;
+  const [found] = await em.execute<{ id: string }[]>(
+    `select id from users where id = ? and not exists (select from sessions where id = ? and user_id = users.id and ended_at is not null)`,
+    [id, session],
+  );
+  if (!found) throw ended();
+  return id;
+}
+
+/** Ends all sessions of a user but one, with their refresh and access tokens. */
+export async function endSessions(em: EntityManager, userId: string, exceptId: string | null, nowMs: number): Promise<void> {
+  const now = new Date(nowMs);
+  await em.execute(
+    `update sessions set ended_at = ?, revoked_at = coalesce(revoked_at, ?) where user_id = ? and ended_at is null and id is distinct from ?`,
+    [now, now, userId, exceptId],
+  );
+}
+
+const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 // Without a limit, a delete of many rows would always exceed the statement timeout.
 const deleteLimit = 1_000;

@@ -1,7 +1,9 @@
 // Tenants and their members.
-import { UniqueConstraintViolationException, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
+import { UniqueConstraintViolationException, type MikroORM } from '@mikro-orm/postgresql';
 import { cutPage } from '../platform/cursor.ts';
-import { uuidAt } from '../platform/ids.ts';
+import { toId, uuidAt } from '../platform/ids.ts';
+import type { Role } from '../platform/roles.ts';
+import { audit, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
@@ -17,6 +19,7 @@ export interface NewTenant {
   slug: string;
   businessType: string;
   description?: string | undefined;
+  origin?: Origin | undefined;
 }
 
 /** Creates a tenant owned by the user. Throws `validation_failed`, `unauthenticated`, `slug_taken`. */
@@ -31,10 +34,19 @@ export async function createTenant(orm: MikroORM, given: NewTenant): Promise<Ten
   try {
     return await entityManager(orm, { tenant: tenantId }).transactional(async (em) => {
       const createdAt = new Date(nowMs);
-      const tenant: TenantRow = { tenantId, name, slug, businessType, description, status: 'active', createdAt };
+      const state = { status: 'active', createdAt, requireTotp: false, deleteAt: null };
+      const tenant: TenantRow = { tenantId, name, slug, businessType, description, ...state };
       await em.insert(Slug, { slug, takenBy: tenantId });
       await em.insert(Tenant, tenant);
       await em.insert(Membership, { tenantId, userId: user.id, role: 'owner', createdAt });
+      const created = {
+        type: 'tenant.created',
+        actor: given.userId,
+        subject: toId('tenant', tenantId),
+        origin: given.origin,
+        data: { name, slug },
+      };
+      await audit(em, { tenant: tenantId }, created, nowMs);
       return tenant;
     });
   } catch (error) {
@@ -50,11 +62,17 @@ export interface Page<Row> {
   nextCursor: string;
 }
 
+/** A tenant and the role that the user of the call has there. */
+export interface TenantOfMember {
+  tenant: TenantRow;
+  role: Role;
+}
+
 /** The tenants of a user. Throws `validation_failed`, `unauthenticated`. */
-export async function listTenants(orm: MikroORM, userId: string, limit: number, cursor: string): Promise<Page<TenantRow>> {
+export async function listTenants(orm: MikroORM, userId: string, limit: number, cursor: string): Promise<Page<TenantOfMember>> {
   const size = field.pageSize(limit);
   const after = field.afterCursor(['tenants', userId], cursor);
-  const user = field.uuidOf('user', userId, () => new Refusal('unauthenticated', 'unknown user'));
+  const user = userUuid(userId, () => new Refusal('unauthenticated', 'unknown user'));
   const em = entityManager(orm, { user });
   const below = after === null ? {} : { tenantId: { $lt: after } };
   // Through memberships and their index: asked of tenants alone, the policy reads every tenant of the deployment.
@@ -66,7 +84,9 @@ export async function listTenants(orm: MikroORM, userId: string, limit: number, 
   );
   // A user without tenants may not exist.
   if (found.length === 0) await userById(orm, userId);
-  return cutPage(found, size, ['tenants', userId], (tenant) => tenant.tenantId);
+  const roleIn = new Map(memberships.map(({ tenantId, role }) => [tenantId, role]));
+  const rows = found.map((tenant) => ({ tenant, role: roleIn.get(tenant.tenantId) ?? 'viewer' }));
+  return cutPage(rows, size, ['tenants', userId], ({ tenant }) => tenant.tenantId);
 }
 
 /** The UUID of a tenant's identifier. Throws `tenant_not_found`: a malformed identifier is an unknown tenant. */
@@ -74,14 +94,12 @@ export function tenantUuid(id: string): string {
   return field.uuidOf('tenant', id, unknownTenant);
 }
 
-/** The role of a user in a tenant. Throws `tenant_not_found`, also to users who are not members, so that they can't learn which tenants exist. */
-export async function roleOf(em: EntityManager, tenant: string, userId: string): Promise<string> {
-  const user = field.uuidOf('user', userId, unknownTenant);
-  const membership = await em.findOne(Membership, { tenantId: tenant, userId: user });
-  if (!membership) throw unknownTenant();
-  return membership.role;
+/** The UUID of a user's identifier. For a malformed one it throws what `otherwise` returns. */
+export function userUuid(id: string, otherwise: () => Refusal): string {
+  return field.uuidOf('user', id, otherwise);
 }
 
-function unknownTenant(): Refusal {
+/** The error for a tenant that does not exist, and to users who are no members, so that they can't learn which tenants exist. */
+export function unknownTenant(): Refusal {
   return new Refusal('tenant_not_found', 'tenant not found');
 }

@@ -31,6 +31,8 @@ export interface LoginParts {
   unauthenticated: FairSemaphore;
 }
 
+const noFactors = { emailVerifiedAt: null, totpSecret: null, totpPending: null, totpStep: null };
+
 /** The fields of a new user. */
 export interface Registration {
   email: string;
@@ -59,7 +61,7 @@ export async function register(
   return unauthenticated.run(address, signal, async () => {
     const em = entityManager(orm);
     const createdAt = new Date(await databaseNow(em));
-    const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt };
+    const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt, ...noFactors };
     // A unique violation would put the email into PostgreSQL's log.
     const { affectedRows } = await em.createQueryBuilder(User).insert(user).onConflict().ignore().execute<QueryResult>('run');
     if (affectedRows === 0) throw taken();
@@ -73,7 +75,7 @@ export async function register(
  */
 export async function login(
   { orm, pool, passwords, signer, unauthenticated }: LoginParts,
-  given: { email: string; password: string; clientAddress: string },
+  given: { email: string; password: string; clientAddress: string; userAgent: string },
   signal: AbortSignal,
 ): Promise<{ session: Session; user: UserRow; rateLimit: RateLimitStatus }> {
   const email = field.text('email', given.email.normalize('NFC'), 254);
@@ -92,7 +94,7 @@ export async function login(
     }
     // Checked again: of many guesses at once, those beyond the limit must not learn that one is right.
     const rateLimit = await admitLogin(pool, email, address);
-    return { session: await openSession(orm, signer, user.id), user, rateLimit };
+    return { session: await openSession(orm, signer, user.id, { method: 'password', origin: given }), user, rateLimit };
   });
 }
 

@@ -2,7 +2,7 @@
 // @generated from file identity/v1/identity.proto (package identity.v1, syntax proto3)
 /* eslint-disable */
 
-// Who may do what: users, their tenants and the tenants' API keys.
+// Who may do what: users, their tenants, members, invitations and the tenants' API keys.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -53,6 +53,18 @@ export declare type User = Message<"identity.v1.User"> & {
    * @generated from field: int64 created_ms = 6;
    */
   createdMs: bigint;
+
+  /**
+   * @generated from field: bool email_verified = 7;
+   */
+  emailVerified: boolean;
+
+  /**
+   * Whether a second factor is on.
+   *
+   * @generated from field: bool totp_enabled = 8;
+   */
+  totpEnabled: boolean;
 };
 
 /**
@@ -60,6 +72,33 @@ export declare type User = Message<"identity.v1.User"> & {
  * Use `create(UserSchema)` to create a new message.
  */
 export declare const UserSchema: GenMessage<User>;
+
+/**
+ * Origin is where a request came from, for the audit log and for limits. Calls without it share one limit.
+ *
+ * @generated from message identity.v1.Origin
+ */
+export declare type Origin = Message<"identity.v1.Origin"> & {
+  /**
+   * Address of the client.
+   *
+   * @generated from field: string client_address = 1;
+   */
+  clientAddress: string;
+
+  /**
+   * Its `User-Agent`; cut after 512 code points.
+   *
+   * @generated from field: string user_agent = 2;
+   */
+  userAgent: string;
+};
+
+/**
+ * Describes the message identity.v1.Origin.
+ * Use `create(OriginSchema)` to create a new message.
+ */
+export declare const OriginSchema: GenMessage<Origin>;
 
 /**
  * Tenant is an organization with a ledger of its own.
@@ -97,7 +136,7 @@ export declare type Tenant = Message<"identity.v1.Tenant"> & {
   description?: string | undefined;
 
   /**
-   * `active`.
+   * `active`, `suspended` or `closed`.
    *
    * @generated from field: string status = 6;
    */
@@ -107,6 +146,27 @@ export declare type Tenant = Message<"identity.v1.Tenant"> & {
    * @generated from field: int64 created_ms = 7;
    */
   createdMs: bigint;
+
+  /**
+   * Role of the user of the call: `owner`, `admin`, `accountant` or `viewer`.
+   *
+   * @generated from field: string role = 8;
+   */
+  role: string;
+
+  /**
+   * When a closed tenant is deleted.
+   *
+   * @generated from field: optional int64 delete_ms = 9;
+   */
+  deleteMs?: bigint | undefined;
+
+  /**
+   * Whether members need a second factor.
+   *
+   * @generated from field: bool require_totp = 10;
+   */
+  requireTotp: boolean;
 };
 
 /**
@@ -114,6 +174,198 @@ export declare type Tenant = Message<"identity.v1.Tenant"> & {
  * Use `create(TenantSchema)` to create a new message.
  */
 export declare const TenantSchema: GenMessage<Tenant>;
+
+/**
+ * Member is a user's membership in a tenant.
+ *
+ * @generated from message identity.v1.Member
+ */
+export declare type Member = Message<"identity.v1.Member"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string email = 2;
+   */
+  email: string;
+
+  /**
+   * @generated from field: string first_name = 3;
+   */
+  firstName: string;
+
+  /**
+   * @generated from field: string last_name = 4;
+   */
+  lastName: string;
+
+  /**
+   * `owner`, `admin`, `accountant` or `viewer`.
+   *
+   * @generated from field: string role = 5;
+   */
+  role: string;
+
+  /**
+   * Since when the user is a member.
+   *
+   * @generated from field: int64 created_ms = 6;
+   */
+  createdMs: bigint;
+
+  /**
+   * @generated from field: bool totp_enabled = 7;
+   */
+  totpEnabled: boolean;
+};
+
+/**
+ * Describes the message identity.v1.Member.
+ * Use `create(MemberSchema)` to create a new message.
+ */
+export declare const MemberSchema: GenMessage<Member>;
+
+/**
+ * Invitation asks a person by mail to become a member.
+ *
+ * @generated from message identity.v1.Invitation
+ */
+export declare type Invitation = Message<"identity.v1.Invitation"> & {
+  /**
+   * TypeID with the prefix `inv`.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string email = 2;
+   */
+  email: string;
+
+  /**
+   * @generated from field: string role = 3;
+   */
+  role: string;
+
+  /**
+   * `pending`, `accepted`, `revoked` or `expired`.
+   *
+   * @generated from field: string status = 4;
+   */
+  status: string;
+
+  /**
+   * Id of the user that sent it.
+   *
+   * @generated from field: string invited_by = 5;
+   */
+  invitedBy: string;
+
+  /**
+   * @generated from field: int64 created_ms = 6;
+   */
+  createdMs: bigint;
+
+  /**
+   * @generated from field: int64 expires_ms = 7;
+   */
+  expiresMs: bigint;
+};
+
+/**
+ * Describes the message identity.v1.Invitation.
+ * Use `create(InvitationSchema)` to create a new message.
+ */
+export declare const InvitationSchema: GenMessage<Invitation>;
+
+/**
+ * AuditEntry is one change, of a tenant or of a user's own credentials. It never contains a secret.
+ *
+ * @generated from message identity.v1.AuditEntry
+ */
+export declare type AuditEntry = Message<"identity.v1.AuditEntry"> & {
+  /**
+   * TypeID with the prefix `audit`.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * As `member.role_changed`.
+   *
+   * @generated from field: string type = 2;
+   */
+  type: string;
+
+  /**
+   * Id of the user that made the change; empty where nobody was logged in.
+   *
+   * @generated from field: string actor = 3;
+   */
+  actor: string;
+
+  /**
+   * Id of what was changed.
+   *
+   * @generated from field: string subject = 4;
+   */
+  subject: string;
+
+  /**
+   * Address and `User-Agent` of the client, empty if unknown.
+   *
+   * @generated from field: string address = 5;
+   */
+  address: string;
+
+  /**
+   * @generated from field: string user_agent = 6;
+   */
+  userAgent: string;
+
+  /**
+   * @generated from field: int64 created_ms = 7;
+   */
+  createdMs: bigint;
+
+  /**
+   * A JSON object with details.
+   *
+   * @generated from field: string data = 8;
+   */
+  data: string;
+
+  /**
+   * Position in the log of the tenant or the user, from 1 without gaps.
+   *
+   * @generated from field: int64 sequence = 9;
+   */
+  sequence: bigint;
+
+  /**
+   * SHA-256 of `previous_hash` followed by the SHA-256 of the entry as canonical JSON (RFC 8785) without its hashes. Hex, like `previous_hash`.
+   *
+   * @generated from field: string hash = 10;
+   */
+  hash: string;
+
+  /**
+   * Hash of the entry before; 64 zeros for the first.
+   *
+   * @generated from field: string previous_hash = 11;
+   */
+  previousHash: string;
+};
+
+/**
+ * Describes the message identity.v1.AuditEntry.
+ * Use `create(AuditEntrySchema)` to create a new message.
+ */
+export declare const AuditEntrySchema: GenMessage<AuditEntry>;
 
 /**
  * ApiKey describes a key without its text.
@@ -208,6 +460,13 @@ export declare type RegisterRequest = Message<"identity.v1.RegisterRequest"> & {
    * @generated from field: string client_address = 5;
    */
   clientAddress: string;
+
+  /**
+   * For the audit log.
+   *
+   * @generated from field: string user_agent = 6;
+   */
+  userAgent: string;
 };
 
 /**
@@ -252,6 +511,20 @@ export declare type LoginRequest = Message<"identity.v1.LoginRequest"> & {
    * @generated from field: string client_address = 3;
    */
   clientAddress: string;
+
+  /**
+   * For the audit log.
+   *
+   * @generated from field: string user_agent = 4;
+   */
+  userAgent: string;
+
+  /**
+   * Six digits of the second factor, or a recovery code; needed only where a second factor is on.
+   *
+   * @generated from field: optional string totp_code = 5;
+   */
+  totpCode?: string | undefined;
 };
 
 /**
@@ -294,14 +567,14 @@ export declare const LoginResponseSchema: GenMessage<LoginResponse>;
  */
 export declare type RateLimit = Message<"identity.v1.RateLimit"> & {
   /**
-   * `login`.
+   * `login` or `mail`.
    *
    * @generated from field: string policy = 1;
    */
   policy: string;
 
   /**
-   * Failures that are allowed in the window.
+   * Failures, or mails, that are allowed in the window.
    *
    * @generated from field: int32 quota = 2;
    */
@@ -473,6 +746,41 @@ export declare type GetKeySetResponse = Message<"identity.v1.GetKeySetResponse">
 export declare const GetKeySetResponseSchema: GenMessage<GetKeySetResponse>;
 
 /**
+ * @generated from message identity.v1.VerifyUserRequest
+ */
+export declare type VerifyUserRequest = Message<"identity.v1.VerifyUserRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * Claim `sid` of the token; empty for a token without one.
+   *
+   * @generated from field: string session_id = 2;
+   */
+  sessionId: string;
+};
+
+/**
+ * Describes the message identity.v1.VerifyUserRequest.
+ * Use `create(VerifyUserRequestSchema)` to create a new message.
+ */
+export declare const VerifyUserRequestSchema: GenMessage<VerifyUserRequest>;
+
+/**
+ * @generated from message identity.v1.VerifyUserResponse
+ */
+export declare type VerifyUserResponse = Message<"identity.v1.VerifyUserResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.VerifyUserResponse.
+ * Use `create(VerifyUserResponseSchema)` to create a new message.
+ */
+export declare const VerifyUserResponseSchema: GenMessage<VerifyUserResponse>;
+
+/**
  * @generated from message identity.v1.GetUserRequest
  */
 export declare type GetUserRequest = Message<"identity.v1.GetUserRequest"> & {
@@ -503,6 +811,603 @@ export declare type GetUserResponse = Message<"identity.v1.GetUserResponse"> & {
  * Use `create(GetUserResponseSchema)` to create a new message.
  */
 export declare const GetUserResponseSchema: GenMessage<GetUserResponse>;
+
+/**
+ * @generated from message identity.v1.SendVerificationEmailRequest
+ */
+export declare type SendVerificationEmailRequest = Message<"identity.v1.SendVerificationEmailRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 2;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.SendVerificationEmailRequest.
+ * Use `create(SendVerificationEmailRequestSchema)` to create a new message.
+ */
+export declare const SendVerificationEmailRequestSchema: GenMessage<SendVerificationEmailRequest>;
+
+/**
+ * @generated from message identity.v1.SendVerificationEmailResponse
+ */
+export declare type SendVerificationEmailResponse = Message<"identity.v1.SendVerificationEmailResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.SendVerificationEmailResponse.
+ * Use `create(SendVerificationEmailResponseSchema)` to create a new message.
+ */
+export declare const SendVerificationEmailResponseSchema: GenMessage<SendVerificationEmailResponse>;
+
+/**
+ * @generated from message identity.v1.VerifyEmailRequest
+ */
+export declare type VerifyEmailRequest = Message<"identity.v1.VerifyEmailRequest"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 2;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.VerifyEmailRequest.
+ * Use `create(VerifyEmailRequestSchema)` to create a new message.
+ */
+export declare const VerifyEmailRequestSchema: GenMessage<VerifyEmailRequest>;
+
+/**
+ * @generated from message identity.v1.VerifyEmailResponse
+ */
+export declare type VerifyEmailResponse = Message<"identity.v1.VerifyEmailResponse"> & {
+  /**
+   * @generated from field: identity.v1.User user = 1;
+   */
+  user?: User | undefined;
+};
+
+/**
+ * Describes the message identity.v1.VerifyEmailResponse.
+ * Use `create(VerifyEmailResponseSchema)` to create a new message.
+ */
+export declare const VerifyEmailResponseSchema: GenMessage<VerifyEmailResponse>;
+
+/**
+ * @generated from message identity.v1.ForgotPasswordRequest
+ */
+export declare type ForgotPasswordRequest = Message<"identity.v1.ForgotPasswordRequest"> & {
+  /**
+   * @generated from field: string email = 1;
+   */
+  email: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 2;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ForgotPasswordRequest.
+ * Use `create(ForgotPasswordRequestSchema)` to create a new message.
+ */
+export declare const ForgotPasswordRequestSchema: GenMessage<ForgotPasswordRequest>;
+
+/**
+ * @generated from message identity.v1.ForgotPasswordResponse
+ */
+export declare type ForgotPasswordResponse = Message<"identity.v1.ForgotPasswordResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.ForgotPasswordResponse.
+ * Use `create(ForgotPasswordResponseSchema)` to create a new message.
+ */
+export declare const ForgotPasswordResponseSchema: GenMessage<ForgotPasswordResponse>;
+
+/**
+ * @generated from message identity.v1.ResetPasswordRequest
+ */
+export declare type ResetPasswordRequest = Message<"identity.v1.ResetPasswordRequest"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * @generated from field: string password = 2;
+   */
+  password: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ResetPasswordRequest.
+ * Use `create(ResetPasswordRequestSchema)` to create a new message.
+ */
+export declare const ResetPasswordRequestSchema: GenMessage<ResetPasswordRequest>;
+
+/**
+ * @generated from message identity.v1.ResetPasswordResponse
+ */
+export declare type ResetPasswordResponse = Message<"identity.v1.ResetPasswordResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.ResetPasswordResponse.
+ * Use `create(ResetPasswordResponseSchema)` to create a new message.
+ */
+export declare const ResetPasswordResponseSchema: GenMessage<ResetPasswordResponse>;
+
+/**
+ * @generated from message identity.v1.ChangePasswordRequest
+ */
+export declare type ChangePasswordRequest = Message<"identity.v1.ChangePasswordRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * Session that stays; empty: none.
+   *
+   * @generated from field: string session_id = 2;
+   */
+  sessionId: string;
+
+  /**
+   * Wrong ones count as failed logins.
+   *
+   * @generated from field: string current = 3;
+   */
+  current: string;
+
+  /**
+   * @generated from field: string password = 4;
+   */
+  password: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 5;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ChangePasswordRequest.
+ * Use `create(ChangePasswordRequestSchema)` to create a new message.
+ */
+export declare const ChangePasswordRequestSchema: GenMessage<ChangePasswordRequest>;
+
+/**
+ * @generated from message identity.v1.ChangePasswordResponse
+ */
+export declare type ChangePasswordResponse = Message<"identity.v1.ChangePasswordResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.ChangePasswordResponse.
+ * Use `create(ChangePasswordResponseSchema)` to create a new message.
+ */
+export declare const ChangePasswordResponseSchema: GenMessage<ChangePasswordResponse>;
+
+/**
+ * @generated from message identity.v1.StartTotpRequest
+ */
+export declare type StartTotpRequest = Message<"identity.v1.StartTotpRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * Wrong ones count as failed logins.
+   *
+   * @generated from field: string password = 2;
+   */
+  password: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.StartTotpRequest.
+ * Use `create(StartTotpRequestSchema)` to create a new message.
+ */
+export declare const StartTotpRequestSchema: GenMessage<StartTotpRequest>;
+
+/**
+ * @generated from message identity.v1.StartTotpResponse
+ */
+export declare type StartTotpResponse = Message<"identity.v1.StartTotpResponse"> & {
+  /**
+   * Base32 (RFC 4648).
+   *
+   * @generated from field: string secret = 1;
+   */
+  secret: string;
+
+  /**
+   * For an authenticator: `otpauth://totp/…`.
+   *
+   * @generated from field: string otpauth_url = 2;
+   */
+  otpauthUrl: string;
+};
+
+/**
+ * Describes the message identity.v1.StartTotpResponse.
+ * Use `create(StartTotpResponseSchema)` to create a new message.
+ */
+export declare const StartTotpResponseSchema: GenMessage<StartTotpResponse>;
+
+/**
+ * @generated from message identity.v1.ConfirmTotpRequest
+ */
+export declare type ConfirmTotpRequest = Message<"identity.v1.ConfirmTotpRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * Six digits; wrong ones count as failed logins.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ConfirmTotpRequest.
+ * Use `create(ConfirmTotpRequestSchema)` to create a new message.
+ */
+export declare const ConfirmTotpRequestSchema: GenMessage<ConfirmTotpRequest>;
+
+/**
+ * @generated from message identity.v1.ConfirmTotpResponse
+ */
+export declare type ConfirmTotpResponse = Message<"identity.v1.ConfirmTotpResponse"> & {
+  /**
+   * Ten; each can be used once in place of a code.
+   *
+   * @generated from field: repeated string recovery_codes = 1;
+   */
+  recoveryCodes: string[];
+};
+
+/**
+ * Describes the message identity.v1.ConfirmTotpResponse.
+ * Use `create(ConfirmTotpResponseSchema)` to create a new message.
+ */
+export declare const ConfirmTotpResponseSchema: GenMessage<ConfirmTotpResponse>;
+
+/**
+ * @generated from message identity.v1.DeleteTotpRequest
+ */
+export declare type DeleteTotpRequest = Message<"identity.v1.DeleteTotpRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string password = 2;
+   */
+  password: string;
+
+  /**
+   * Six digits or a recovery code.
+   *
+   * @generated from field: string code = 3;
+   */
+  code: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 4;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.DeleteTotpRequest.
+ * Use `create(DeleteTotpRequestSchema)` to create a new message.
+ */
+export declare const DeleteTotpRequestSchema: GenMessage<DeleteTotpRequest>;
+
+/**
+ * @generated from message identity.v1.DeleteTotpResponse
+ */
+export declare type DeleteTotpResponse = Message<"identity.v1.DeleteTotpResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.DeleteTotpResponse.
+ * Use `create(DeleteTotpResponseSchema)` to create a new message.
+ */
+export declare const DeleteTotpResponseSchema: GenMessage<DeleteTotpResponse>;
+
+/**
+ * @generated from message identity.v1.StartOidcRequest
+ */
+export declare type StartOidcRequest = Message<"identity.v1.StartOidcRequest"> & {
+  /**
+   * Name of a provider in `OIDC_PROVIDERS`.
+   *
+   * @generated from field: string provider = 1;
+   */
+  provider: string;
+
+  /**
+   * Where the provider sends the browser back.
+   *
+   * @generated from field: string redirect_uri = 2;
+   */
+  redirectUri: string;
+
+  /**
+   * Where the browser goes afterwards; the caller has checked it.
+   *
+   * @generated from field: string return_to = 3;
+   */
+  returnTo: string;
+};
+
+/**
+ * Describes the message identity.v1.StartOidcRequest.
+ * Use `create(StartOidcRequestSchema)` to create a new message.
+ */
+export declare const StartOidcRequestSchema: GenMessage<StartOidcRequest>;
+
+/**
+ * @generated from message identity.v1.StartOidcResponse
+ */
+export declare type StartOidcResponse = Message<"identity.v1.StartOidcResponse"> & {
+  /**
+   * Where to send the browser.
+   *
+   * @generated from field: string authorization_url = 1;
+   */
+  authorizationUrl: string;
+
+  /**
+   * State of this login, encrypted, valid for 10 minutes; kept in a cookie of the browser.
+   *
+   * @generated from field: string state = 2;
+   */
+  state: string;
+};
+
+/**
+ * Describes the message identity.v1.StartOidcResponse.
+ * Use `create(StartOidcResponseSchema)` to create a new message.
+ */
+export declare const StartOidcResponseSchema: GenMessage<StartOidcResponse>;
+
+/**
+ * @generated from message identity.v1.FinishOidcRequest
+ */
+export declare type FinishOidcRequest = Message<"identity.v1.FinishOidcRequest"> & {
+  /**
+   * @generated from field: string provider = 1;
+   */
+  provider: string;
+
+  /**
+   * `state` of StartOidc.
+   *
+   * @generated from field: string state = 2;
+   */
+  state: string;
+
+  /**
+   * The URL that the provider sent the browser to, with its query.
+   *
+   * @generated from field: string callback_url = 3;
+   */
+  callbackUrl: string;
+};
+
+/**
+ * Describes the message identity.v1.FinishOidcRequest.
+ * Use `create(FinishOidcRequestSchema)` to create a new message.
+ */
+export declare const FinishOidcRequestSchema: GenMessage<FinishOidcRequest>;
+
+/**
+ * @generated from message identity.v1.FinishOidcResponse
+ */
+export declare type FinishOidcResponse = Message<"identity.v1.FinishOidcResponse"> & {
+  /**
+   * @generated from field: string return_to = 1;
+   */
+  returnTo: string;
+
+  /**
+   * Opaque. Empty where the login failed.
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * Why it failed: `access_denied` or another error code of the provider, or `login_failed`.
+   *
+   * @generated from field: string error = 3;
+   */
+  error: string;
+};
+
+/**
+ * Describes the message identity.v1.FinishOidcResponse.
+ * Use `create(FinishOidcResponseSchema)` to create a new message.
+ */
+export declare const FinishOidcResponseSchema: GenMessage<FinishOidcResponse>;
+
+/**
+ * @generated from message identity.v1.ExchangeOidcCodeRequest
+ */
+export declare type ExchangeOidcCodeRequest = Message<"identity.v1.ExchangeOidcCodeRequest"> & {
+  /**
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * As in Login.
+   *
+   * @generated from field: optional string totp_code = 2;
+   */
+  totpCode?: string | undefined;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ExchangeOidcCodeRequest.
+ * Use `create(ExchangeOidcCodeRequestSchema)` to create a new message.
+ */
+export declare const ExchangeOidcCodeRequestSchema: GenMessage<ExchangeOidcCodeRequest>;
+
+/**
+ * @generated from message identity.v1.ExchangeOidcCodeResponse
+ */
+export declare type ExchangeOidcCodeResponse = Message<"identity.v1.ExchangeOidcCodeResponse"> & {
+  /**
+   * @generated from field: identity.v1.Session session = 1;
+   */
+  session?: Session | undefined;
+
+  /**
+   * @generated from field: identity.v1.User user = 2;
+   */
+  user?: User | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ExchangeOidcCodeResponse.
+ * Use `create(ExchangeOidcCodeResponseSchema)` to create a new message.
+ */
+export declare const ExchangeOidcCodeResponseSchema: GenMessage<ExchangeOidcCodeResponse>;
+
+/**
+ * @generated from message identity.v1.LinkOidcRequest
+ */
+export declare type LinkOidcRequest = Message<"identity.v1.LinkOidcRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string provider = 2;
+   */
+  provider: string;
+
+  /**
+   * @generated from field: string code = 3;
+   */
+  code: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 4;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.LinkOidcRequest.
+ * Use `create(LinkOidcRequestSchema)` to create a new message.
+ */
+export declare const LinkOidcRequestSchema: GenMessage<LinkOidcRequest>;
+
+/**
+ * @generated from message identity.v1.LinkOidcResponse
+ */
+export declare type LinkOidcResponse = Message<"identity.v1.LinkOidcResponse"> & {
+  /**
+   * @generated from field: identity.v1.User user = 1;
+   */
+  user?: User | undefined;
+};
+
+/**
+ * Describes the message identity.v1.LinkOidcResponse.
+ * Use `create(LinkOidcResponseSchema)` to create a new message.
+ */
+export declare const LinkOidcResponseSchema: GenMessage<LinkOidcResponse>;
+
+/**
+ * @generated from message identity.v1.ListUserAuditRequest
+ */
+export declare type ListUserAuditRequest = Message<"identity.v1.ListUserAuditRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: int32 limit = 2;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string cursor = 3;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListUserAuditRequest.
+ * Use `create(ListUserAuditRequestSchema)` to create a new message.
+ */
+export declare const ListUserAuditRequestSchema: GenMessage<ListUserAuditRequest>;
+
+/**
+ * @generated from message identity.v1.ListUserAuditResponse
+ */
+export declare type ListUserAuditResponse = Message<"identity.v1.ListUserAuditResponse"> & {
+  /**
+   * @generated from field: repeated identity.v1.AuditEntry entries = 1;
+   */
+  entries: AuditEntry[];
+
+  /**
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListUserAuditResponse.
+ * Use `create(ListUserAuditResponseSchema)` to create a new message.
+ */
+export declare const ListUserAuditResponseSchema: GenMessage<ListUserAuditResponse>;
 
 /**
  * @generated from message identity.v1.CreateTenantRequest
@@ -536,6 +1441,11 @@ export declare type CreateTenantRequest = Message<"identity.v1.CreateTenantReque
    * @generated from field: optional string description = 5;
    */
   description?: string | undefined;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 6;
+   */
+  origin?: Origin | undefined;
 };
 
 /**
@@ -614,6 +1524,677 @@ export declare type ListTenantsResponse = Message<"identity.v1.ListTenantsRespon
 export declare const ListTenantsResponseSchema: GenMessage<ListTenantsResponse>;
 
 /**
+ * @generated from message identity.v1.UpdateTenantRequest
+ */
+export declare type UpdateTenantRequest = Message<"identity.v1.UpdateTenantRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: bool require_totp = 3;
+   */
+  requireTotp: boolean;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 4;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.UpdateTenantRequest.
+ * Use `create(UpdateTenantRequestSchema)` to create a new message.
+ */
+export declare const UpdateTenantRequestSchema: GenMessage<UpdateTenantRequest>;
+
+/**
+ * @generated from message identity.v1.UpdateTenantResponse
+ */
+export declare type UpdateTenantResponse = Message<"identity.v1.UpdateTenantResponse"> & {
+  /**
+   * @generated from field: identity.v1.Tenant tenant = 1;
+   */
+  tenant?: Tenant | undefined;
+};
+
+/**
+ * Describes the message identity.v1.UpdateTenantResponse.
+ * Use `create(UpdateTenantResponseSchema)` to create a new message.
+ */
+export declare const UpdateTenantResponseSchema: GenMessage<UpdateTenantResponse>;
+
+/**
+ * @generated from message identity.v1.SuspendTenantRequest
+ */
+export declare type SuspendTenantRequest = Message<"identity.v1.SuspendTenantRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.SuspendTenantRequest.
+ * Use `create(SuspendTenantRequestSchema)` to create a new message.
+ */
+export declare const SuspendTenantRequestSchema: GenMessage<SuspendTenantRequest>;
+
+/**
+ * @generated from message identity.v1.SuspendTenantResponse
+ */
+export declare type SuspendTenantResponse = Message<"identity.v1.SuspendTenantResponse"> & {
+  /**
+   * @generated from field: identity.v1.Tenant tenant = 1;
+   */
+  tenant?: Tenant | undefined;
+};
+
+/**
+ * Describes the message identity.v1.SuspendTenantResponse.
+ * Use `create(SuspendTenantResponseSchema)` to create a new message.
+ */
+export declare const SuspendTenantResponseSchema: GenMessage<SuspendTenantResponse>;
+
+/**
+ * @generated from message identity.v1.ResumeTenantRequest
+ */
+export declare type ResumeTenantRequest = Message<"identity.v1.ResumeTenantRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ResumeTenantRequest.
+ * Use `create(ResumeTenantRequestSchema)` to create a new message.
+ */
+export declare const ResumeTenantRequestSchema: GenMessage<ResumeTenantRequest>;
+
+/**
+ * @generated from message identity.v1.ResumeTenantResponse
+ */
+export declare type ResumeTenantResponse = Message<"identity.v1.ResumeTenantResponse"> & {
+  /**
+   * @generated from field: identity.v1.Tenant tenant = 1;
+   */
+  tenant?: Tenant | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ResumeTenantResponse.
+ * Use `create(ResumeTenantResponseSchema)` to create a new message.
+ */
+export declare const ResumeTenantResponseSchema: GenMessage<ResumeTenantResponse>;
+
+/**
+ * @generated from message identity.v1.CloseTenantRequest
+ */
+export declare type CloseTenantRequest = Message<"identity.v1.CloseTenantRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.CloseTenantRequest.
+ * Use `create(CloseTenantRequestSchema)` to create a new message.
+ */
+export declare const CloseTenantRequestSchema: GenMessage<CloseTenantRequest>;
+
+/**
+ * @generated from message identity.v1.CloseTenantResponse
+ */
+export declare type CloseTenantResponse = Message<"identity.v1.CloseTenantResponse"> & {
+  /**
+   * @generated from field: identity.v1.Tenant tenant = 1;
+   */
+  tenant?: Tenant | undefined;
+};
+
+/**
+ * Describes the message identity.v1.CloseTenantResponse.
+ * Use `create(CloseTenantResponseSchema)` to create a new message.
+ */
+export declare const CloseTenantResponseSchema: GenMessage<CloseTenantResponse>;
+
+/**
+ * @generated from message identity.v1.ReopenTenantRequest
+ */
+export declare type ReopenTenantRequest = Message<"identity.v1.ReopenTenantRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ReopenTenantRequest.
+ * Use `create(ReopenTenantRequestSchema)` to create a new message.
+ */
+export declare const ReopenTenantRequestSchema: GenMessage<ReopenTenantRequest>;
+
+/**
+ * @generated from message identity.v1.ReopenTenantResponse
+ */
+export declare type ReopenTenantResponse = Message<"identity.v1.ReopenTenantResponse"> & {
+  /**
+   * @generated from field: identity.v1.Tenant tenant = 1;
+   */
+  tenant?: Tenant | undefined;
+};
+
+/**
+ * Describes the message identity.v1.ReopenTenantResponse.
+ * Use `create(ReopenTenantResponseSchema)` to create a new message.
+ */
+export declare const ReopenTenantResponseSchema: GenMessage<ReopenTenantResponse>;
+
+/**
+ * @generated from message identity.v1.CreateAccessRequest
+ */
+export declare type CreateAccessRequest = Message<"identity.v1.CreateAccessRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * All scopes of the role if empty.
+   *
+   * @generated from field: repeated string scopes = 3;
+   */
+  scopes: string[];
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 4;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.CreateAccessRequest.
+ * Use `create(CreateAccessRequestSchema)` to create a new message.
+ */
+export declare const CreateAccessRequestSchema: GenMessage<CreateAccessRequest>;
+
+/**
+ * @generated from message identity.v1.CreateAccessResponse
+ */
+export declare type CreateAccessResponse = Message<"identity.v1.CreateAccessResponse"> & {
+  /**
+   * The secret text, returned only here.
+   *
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * @generated from field: repeated string scopes = 2;
+   */
+  scopes: string[];
+
+  /**
+   * @generated from field: int64 expires_ms = 3;
+   */
+  expiresMs: bigint;
+};
+
+/**
+ * Describes the message identity.v1.CreateAccessResponse.
+ * Use `create(CreateAccessResponseSchema)` to create a new message.
+ */
+export declare const CreateAccessResponseSchema: GenMessage<CreateAccessResponse>;
+
+/**
+ * @generated from message identity.v1.ListMembersRequest
+ */
+export declare type ListMembersRequest = Message<"identity.v1.ListMembersRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: int32 limit = 3;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string cursor = 4;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListMembersRequest.
+ * Use `create(ListMembersRequestSchema)` to create a new message.
+ */
+export declare const ListMembersRequestSchema: GenMessage<ListMembersRequest>;
+
+/**
+ * @generated from message identity.v1.ListMembersResponse
+ */
+export declare type ListMembersResponse = Message<"identity.v1.ListMembersResponse"> & {
+  /**
+   * @generated from field: repeated identity.v1.Member members = 1;
+   */
+  members: Member[];
+
+  /**
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListMembersResponse.
+ * Use `create(ListMembersResponseSchema)` to create a new message.
+ */
+export declare const ListMembersResponseSchema: GenMessage<ListMembersResponse>;
+
+/**
+ * @generated from message identity.v1.UpdateMemberRequest
+ */
+export declare type UpdateMemberRequest = Message<"identity.v1.UpdateMemberRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * User whose role is changed.
+   *
+   * @generated from field: string member_id = 3;
+   */
+  memberId: string;
+
+  /**
+   * @generated from field: string role = 4;
+   */
+  role: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 5;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.UpdateMemberRequest.
+ * Use `create(UpdateMemberRequestSchema)` to create a new message.
+ */
+export declare const UpdateMemberRequestSchema: GenMessage<UpdateMemberRequest>;
+
+/**
+ * @generated from message identity.v1.UpdateMemberResponse
+ */
+export declare type UpdateMemberResponse = Message<"identity.v1.UpdateMemberResponse"> & {
+  /**
+   * @generated from field: identity.v1.Member member = 1;
+   */
+  member?: Member | undefined;
+};
+
+/**
+ * Describes the message identity.v1.UpdateMemberResponse.
+ * Use `create(UpdateMemberResponseSchema)` to create a new message.
+ */
+export declare const UpdateMemberResponseSchema: GenMessage<UpdateMemberResponse>;
+
+/**
+ * @generated from message identity.v1.RemoveMemberRequest
+ */
+export declare type RemoveMemberRequest = Message<"identity.v1.RemoveMemberRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string member_id = 3;
+   */
+  memberId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 4;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.RemoveMemberRequest.
+ * Use `create(RemoveMemberRequestSchema)` to create a new message.
+ */
+export declare const RemoveMemberRequestSchema: GenMessage<RemoveMemberRequest>;
+
+/**
+ * @generated from message identity.v1.RemoveMemberResponse
+ */
+export declare type RemoveMemberResponse = Message<"identity.v1.RemoveMemberResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.RemoveMemberResponse.
+ * Use `create(RemoveMemberResponseSchema)` to create a new message.
+ */
+export declare const RemoveMemberResponseSchema: GenMessage<RemoveMemberResponse>;
+
+/**
+ * @generated from message identity.v1.CreateInvitationRequest
+ */
+export declare type CreateInvitationRequest = Message<"identity.v1.CreateInvitationRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string email = 3;
+   */
+  email: string;
+
+  /**
+   * @generated from field: string role = 4;
+   */
+  role: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 5;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.CreateInvitationRequest.
+ * Use `create(CreateInvitationRequestSchema)` to create a new message.
+ */
+export declare const CreateInvitationRequestSchema: GenMessage<CreateInvitationRequest>;
+
+/**
+ * @generated from message identity.v1.CreateInvitationResponse
+ */
+export declare type CreateInvitationResponse = Message<"identity.v1.CreateInvitationResponse"> & {
+  /**
+   * @generated from field: identity.v1.Invitation invitation = 1;
+   */
+  invitation?: Invitation | undefined;
+};
+
+/**
+ * Describes the message identity.v1.CreateInvitationResponse.
+ * Use `create(CreateInvitationResponseSchema)` to create a new message.
+ */
+export declare const CreateInvitationResponseSchema: GenMessage<CreateInvitationResponse>;
+
+/**
+ * @generated from message identity.v1.ListInvitationsRequest
+ */
+export declare type ListInvitationsRequest = Message<"identity.v1.ListInvitationsRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: int32 limit = 3;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string cursor = 4;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListInvitationsRequest.
+ * Use `create(ListInvitationsRequestSchema)` to create a new message.
+ */
+export declare const ListInvitationsRequestSchema: GenMessage<ListInvitationsRequest>;
+
+/**
+ * @generated from message identity.v1.ListInvitationsResponse
+ */
+export declare type ListInvitationsResponse = Message<"identity.v1.ListInvitationsResponse"> & {
+  /**
+   * @generated from field: repeated identity.v1.Invitation invitations = 1;
+   */
+  invitations: Invitation[];
+
+  /**
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListInvitationsResponse.
+ * Use `create(ListInvitationsResponseSchema)` to create a new message.
+ */
+export declare const ListInvitationsResponseSchema: GenMessage<ListInvitationsResponse>;
+
+/**
+ * @generated from message identity.v1.DeleteInvitationRequest
+ */
+export declare type DeleteInvitationRequest = Message<"identity.v1.DeleteInvitationRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string invitation_id = 3;
+   */
+  invitationId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 4;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.DeleteInvitationRequest.
+ * Use `create(DeleteInvitationRequestSchema)` to create a new message.
+ */
+export declare const DeleteInvitationRequestSchema: GenMessage<DeleteInvitationRequest>;
+
+/**
+ * @generated from message identity.v1.DeleteInvitationResponse
+ */
+export declare type DeleteInvitationResponse = Message<"identity.v1.DeleteInvitationResponse"> & {
+};
+
+/**
+ * Describes the message identity.v1.DeleteInvitationResponse.
+ * Use `create(DeleteInvitationResponseSchema)` to create a new message.
+ */
+export declare const DeleteInvitationResponseSchema: GenMessage<DeleteInvitationResponse>;
+
+/**
+ * @generated from message identity.v1.AcceptInvitationRequest
+ */
+export declare type AcceptInvitationRequest = Message<"identity.v1.AcceptInvitationRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string token = 2;
+   */
+  token: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 3;
+   */
+  origin?: Origin | undefined;
+};
+
+/**
+ * Describes the message identity.v1.AcceptInvitationRequest.
+ * Use `create(AcceptInvitationRequestSchema)` to create a new message.
+ */
+export declare const AcceptInvitationRequestSchema: GenMessage<AcceptInvitationRequest>;
+
+/**
+ * @generated from message identity.v1.AcceptInvitationResponse
+ */
+export declare type AcceptInvitationResponse = Message<"identity.v1.AcceptInvitationResponse"> & {
+  /**
+   * @generated from field: identity.v1.Tenant tenant = 1;
+   */
+  tenant?: Tenant | undefined;
+
+  /**
+   * @generated from field: identity.v1.Member member = 2;
+   */
+  member?: Member | undefined;
+};
+
+/**
+ * Describes the message identity.v1.AcceptInvitationResponse.
+ * Use `create(AcceptInvitationResponseSchema)` to create a new message.
+ */
+export declare const AcceptInvitationResponseSchema: GenMessage<AcceptInvitationResponse>;
+
+/**
+ * @generated from message identity.v1.ListAuditRequest
+ */
+export declare type ListAuditRequest = Message<"identity.v1.ListAuditRequest"> & {
+  /**
+   * @generated from field: string user_id = 1;
+   */
+  userId: string;
+
+  /**
+   * @generated from field: string tenant_id = 2;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: int32 limit = 3;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string cursor = 4;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListAuditRequest.
+ * Use `create(ListAuditRequestSchema)` to create a new message.
+ */
+export declare const ListAuditRequestSchema: GenMessage<ListAuditRequest>;
+
+/**
+ * @generated from message identity.v1.ListAuditResponse
+ */
+export declare type ListAuditResponse = Message<"identity.v1.ListAuditResponse"> & {
+  /**
+   * @generated from field: repeated identity.v1.AuditEntry entries = 1;
+   */
+  entries: AuditEntry[];
+
+  /**
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+};
+
+/**
+ * Describes the message identity.v1.ListAuditResponse.
+ * Use `create(ListAuditResponseSchema)` to create a new message.
+ */
+export declare const ListAuditResponseSchema: GenMessage<ListAuditResponse>;
+
+/**
  * @generated from message identity.v1.CreateApiKeyRequest
  */
 export declare type CreateApiKeyRequest = Message<"identity.v1.CreateApiKeyRequest"> & {
@@ -634,7 +2215,8 @@ export declare type CreateApiKeyRequest = Message<"identity.v1.CreateApiKeyReque
 
   /**
    * At least one of `accounts:read`, `accounts:write`, `balances:read`, `transactions:read`, `transactions:write`, `webhooks:manage`,
-   * `reports:read`, `limits:override`; repeated ones are folded.
+   * `reports:read`, `limits:override`, `periods:close`, `periods:reopen`, `reconciliations:manage`, `personal:read`, `personal:manage`; repeated ones
+   * are folded.
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -651,6 +2233,11 @@ export declare type CreateApiKeyRequest = Message<"identity.v1.CreateApiKeyReque
    * @generated from field: optional int64 expires_ms = 6;
    */
   expiresMs?: bigint | undefined;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 7;
+   */
+  origin?: Origin | undefined;
 };
 
 /**
@@ -752,6 +2339,11 @@ export declare type RevokeApiKeyRequest = Message<"identity.v1.RevokeApiKeyReque
    * @generated from field: string key_id = 3;
    */
   keyId: string;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 4;
+   */
+  origin?: Origin | undefined;
 };
 
 /**
@@ -797,6 +2389,11 @@ export declare type RotateApiKeyRequest = Message<"identity.v1.RotateApiKeyReque
    * @generated from field: optional int32 overlap_seconds = 4;
    */
   overlapSeconds?: number | undefined;
+
+  /**
+   * @generated from field: identity.v1.Origin origin = 5;
+   */
+  origin?: Origin | undefined;
 };
 
 /**
@@ -899,6 +2496,20 @@ export declare type VerifiedKey = Message<"identity.v1.VerifiedKey"> & {
    * @generated from field: optional int64 expires_ms = 5;
    */
   expiresMs?: bigint | undefined;
+
+  /**
+   * Who acts with it: the key's id, or the user's id for a key of CreateAccess.
+   *
+   * @generated from field: string actor = 6;
+   */
+  actor: string;
+
+  /**
+   * `active`, `suspended` or `closed`: the last two allow reads only.
+   *
+   * @generated from field: string tenant_status = 7;
+   */
+  tenantStatus: string;
 };
 
 /**
@@ -920,6 +2531,13 @@ export declare type VerifyTenantMemberRequest = Message<"identity.v1.VerifyTenan
    * @generated from field: string tenant_id = 2;
    */
   tenantId: string;
+
+  /**
+   * As in VerifyUser.
+   *
+   * @generated from field: string session_id = 3;
+   */
+  sessionId: string;
 };
 
 /**
@@ -933,11 +2551,18 @@ export declare const VerifyTenantMemberRequestSchema: GenMessage<VerifyTenantMem
  */
 export declare type VerifyTenantMemberResponse = Message<"identity.v1.VerifyTenantMemberResponse"> & {
   /**
-   * `owner`.
+   * `owner`, `admin`, `accountant` or `viewer`.
    *
    * @generated from field: string role = 1;
    */
   role: string;
+
+  /**
+   * `active`, `suspended` or `closed`.
+   *
+   * @generated from field: string tenant_status = 2;
+   */
+  tenantStatus: string;
 };
 
 /**
@@ -947,13 +2572,18 @@ export declare type VerifyTenantMemberResponse = Message<"identity.v1.VerifyTena
 export declare const VerifyTenantMemberResponseSchema: GenMessage<VerifyTenantMemberResponse>;
 
 /**
- * IdentityService manages users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Errors carry
+ * IdentityService manages users, tenants, members and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Errors carry
  * google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is wrong, under its REST name.
  *
  * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
  * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
  * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
- * Further errors stand at each call: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
+ * Further errors stand at each call: `forbidden`, `tenant_suspended`, `tenant_closed` and `email_unverified` are PERMISSION_DENIED, `totp_required`
+ * UNAUTHENTICATED, `…_not_found` NOT_FOUND, `…_taken` and `member_exists` ALREADY_EXISTS, `last_owner` and `token_invalid` FAILED_PRECONDITION,
+ * `rate_limited` RESOURCE_EXHAUSTED.
+ *
+ * A call for a tenant may further be rejected with `tenant_not_found` (also to users who are no members), `forbidden` (the role does not suffice, or
+ * the tenant requires a second factor that the user lacks), and, unless it says otherwise, `tenant_suspended` and `tenant_closed`.
  *
  * @generated from service identity.v1.IdentityService
  */
@@ -970,7 +2600,8 @@ export declare const IdentityService: GenService<{
   },
   /**
    * Login checks a password and opens a session. Errors: `unauthenticated` (the same for an unknown email and a wrong password, in the
-   * same time), `rate_limited` with RetryInfo. Each login opens a new session.
+   * same time; also for a wrong second factor), `totp_required` (the password is right, the code is missing), `rate_limited` with RetryInfo. Each
+   * login opens a new session.
    *
    * @generated from rpc identity.v1.IdentityService.Login
    */
@@ -1010,6 +2641,16 @@ export declare const IdentityService: GenService<{
     output: typeof GetKeySetResponseSchema;
   },
   /**
+   * VerifyUser checks that the user exists and that the session of its token was not ended by a new password. Errors: `unauthenticated`.
+   *
+   * @generated from rpc identity.v1.IdentityService.VerifyUser
+   */
+  verifyUser: {
+    methodKind: "unary";
+    input: typeof VerifyUserRequestSchema;
+    output: typeof VerifyUserResponseSchema;
+  },
+  /**
    * GetUser reads one user. Errors: `unauthenticated` for an unknown id.
    *
    * @generated from rpc identity.v1.IdentityService.GetUser
@@ -1018,6 +2659,144 @@ export declare const IdentityService: GenService<{
     methodKind: "unary";
     input: typeof GetUserRequestSchema;
     output: typeof GetUserResponseSchema;
+  },
+  /**
+   * SendVerificationEmail sends a token to the user's email address, valid for 24 hours. Nothing is sent if the address is verified. Each call sends
+   * a further mail. Errors: `unauthenticated`, `rate_limited` (5 mails an hour to an address).
+   *
+   * @generated from rpc identity.v1.IdentityService.SendVerificationEmail
+   */
+  sendVerificationEmail: {
+    methodKind: "unary";
+    input: typeof SendVerificationEmailRequestSchema;
+    output: typeof SendVerificationEmailResponseSchema;
+  },
+  /**
+   * VerifyEmail marks the address of a mailed token as verified. Errors: `token_invalid` (unknown, used or expired).
+   *
+   * @generated from rpc identity.v1.IdentityService.VerifyEmail
+   */
+  verifyEmail: {
+    methodKind: "unary";
+    input: typeof VerifyEmailRequestSchema;
+    output: typeof VerifyEmailResponseSchema;
+  },
+  /**
+   * ForgotPassword sends a token, valid for one hour, if a user has this email. The answer and its time are always the same.
+   *
+   * @generated from rpc identity.v1.IdentityService.ForgotPassword
+   */
+  forgotPassword: {
+    methodKind: "unary";
+    input: typeof ForgotPasswordRequestSchema;
+    output: typeof ForgotPasswordResponseSchema;
+  },
+  /**
+   * ResetPassword sets a new password and ends all sessions, access keys and other reset tokens of the user. The second factor stays. Errors:
+   * `token_invalid` (unknown, used or expired).
+   *
+   * @generated from rpc identity.v1.IdentityService.ResetPassword
+   */
+  resetPassword: {
+    methodKind: "unary";
+    input: typeof ResetPasswordRequestSchema;
+    output: typeof ResetPasswordResponseSchema;
+  },
+  /**
+   * ChangePassword sets a new password and ends all other sessions. Errors: `forbidden` (wrong current password), `rate_limited`.
+   *
+   * @generated from rpc identity.v1.IdentityService.ChangePassword
+   */
+  changePassword: {
+    methodKind: "unary";
+    input: typeof ChangePasswordRequestSchema;
+    output: typeof ChangePasswordResponseSchema;
+  },
+  /**
+   * StartTotp creates the secret of a second factor, which works once it is confirmed. A second call replaces it. Errors: `forbidden` (wrong
+   * password, or a second factor is on), `rate_limited`.
+   *
+   * @generated from rpc identity.v1.IdentityService.StartTotp
+   */
+  startTotp: {
+    methodKind: "unary";
+    input: typeof StartTotpRequestSchema;
+    output: typeof StartTotpResponseSchema;
+  },
+  /**
+   * ConfirmTotp turns the second factor on and returns its recovery codes, only here. Errors: `forbidden` (wrong code, or nothing to confirm),
+   * `rate_limited`.
+   *
+   * @generated from rpc identity.v1.IdentityService.ConfirmTotp
+   */
+  confirmTotp: {
+    methodKind: "unary";
+    input: typeof ConfirmTotpRequestSchema;
+    output: typeof ConfirmTotpResponseSchema;
+  },
+  /**
+   * DeleteTotp turns the second factor off. It ends access keys to tenants that require one. Errors: `forbidden` (wrong password or code, or none
+   * is on), `rate_limited`.
+   *
+   * @generated from rpc identity.v1.IdentityService.DeleteTotp
+   */
+  deleteTotp: {
+    methodKind: "unary";
+    input: typeof DeleteTotpRequestSchema;
+    output: typeof DeleteTotpResponseSchema;
+  },
+  /**
+   * StartOidc begins a login with an identity provider (OpenID Connect, code flow with PKCE). Errors: `provider_not_found`, `unavailable`.
+   *
+   * @generated from rpc identity.v1.IdentityService.StartOidc
+   */
+  startOidc: {
+    methodKind: "unary";
+    input: typeof StartOidcRequestSchema;
+    output: typeof StartOidcResponseSchema;
+  },
+  /**
+   * FinishOidc checks the provider's answer and returns a code for ExchangeOidcCode or LinkOidc, valid once, for 60 seconds. Creates no user. Errors:
+   * `provider_not_found`, `unauthenticated` (the answer or its state is not valid), `unavailable`.
+   *
+   * @generated from rpc identity.v1.IdentityService.FinishOidc
+   */
+  finishOidc: {
+    methodKind: "unary";
+    input: typeof FinishOidcRequestSchema;
+    output: typeof FinishOidcResponseSchema;
+  },
+  /**
+   * ExchangeOidcCode opens a session for the identity of a code, as Login does; the first time it creates the user, or joins the one with the same
+   * email if both sides have verified it. Errors: `unauthenticated`, `totp_required` (the code stays valid), `email_taken`, `rate_limited`.
+   *
+   * @generated from rpc identity.v1.IdentityService.ExchangeOidcCode
+   */
+  exchangeOidcCode: {
+    methodKind: "unary";
+    input: typeof ExchangeOidcCodeRequestSchema;
+    output: typeof ExchangeOidcCodeResponseSchema;
+  },
+  /**
+   * LinkOidc joins the identity of a code to the user; a second identity of a provider is allowed. Errors: `unauthenticated` (code),
+   * `provider_not_found`, `email_taken` (another user has this identity).
+   *
+   * @generated from rpc identity.v1.IdentityService.LinkOidc
+   */
+  linkOidc: {
+    methodKind: "unary";
+    input: typeof LinkOidcRequestSchema;
+    output: typeof LinkOidcResponseSchema;
+  },
+  /**
+   * ListUserAudit pages through the user's logins, failed logins and changes of credentials, newest first, for 400 days.
+   *
+   * @generated from rpc identity.v1.IdentityService.ListUserAudit
+   */
+  listUserAudit: {
+    methodKind: "unary";
+    input: typeof ListUserAuditRequestSchema;
+    output: typeof ListUserAuditResponseSchema;
   },
   /**
    * CreateTenant creates a tenant that the user owns. Errors: `slug_taken`, also for a second call; `unauthenticated` for an unknown user.
@@ -1040,8 +2819,154 @@ export declare const IdentityService: GenService<{
     output: typeof ListTenantsResponseSchema;
   },
   /**
-   * CreateApiKey creates a key and returns its text, only here; a second call creates a second key. Errors: `tenant_not_found` (also if the user
-   * is not a member), `forbidden` (not the owner).
+   * UpdateTenant changes whether members need a second factor, for owners that have one. Ends access keys of members without. A second call changes
+   * nothing.
+   *
+   * @generated from rpc identity.v1.IdentityService.UpdateTenant
+   */
+  updateTenant: {
+    methodKind: "unary";
+    input: typeof UpdateTenantRequestSchema;
+    output: typeof UpdateTenantResponseSchema;
+  },
+  /**
+   * SuspendTenant makes the ledger read-only, for owners. A second call changes nothing. Errors: `tenant_closed`.
+   *
+   * @generated from rpc identity.v1.IdentityService.SuspendTenant
+   */
+  suspendTenant: {
+    methodKind: "unary";
+    input: typeof SuspendTenantRequestSchema;
+    output: typeof SuspendTenantResponseSchema;
+  },
+  /**
+   * ResumeTenant ends a suspension, for owners. A second call changes nothing. Errors: `tenant_closed`.
+   *
+   * @generated from rpc identity.v1.IdentityService.ResumeTenant
+   */
+  resumeTenant: {
+    methodKind: "unary";
+    input: typeof ResumeTenantRequestSchema;
+    output: typeof ResumeTenantResponseSchema;
+  },
+  /**
+   * CloseTenant makes the ledger read-only and deletes the tenant at `delete_ms`, for owners, also of a suspended tenant. A second call changes
+   * nothing.
+   *
+   * @generated from rpc identity.v1.IdentityService.CloseTenant
+   */
+  closeTenant: {
+    methodKind: "unary";
+    input: typeof CloseTenantRequestSchema;
+    output: typeof CloseTenantResponseSchema;
+  },
+  /**
+   * ReopenTenant makes a closed tenant active, for owners, before its deletion. A second call changes nothing. Errors: `tenant_suspended`.
+   *
+   * @generated from rpc identity.v1.IdentityService.ReopenTenant
+   */
+  reopenTenant: {
+    methodKind: "unary";
+    input: typeof ReopenTenantRequestSchema;
+    output: typeof ReopenTenantResponseSchema;
+  },
+  /**
+   * CreateAccess returns an API key for one hour that acts for the user, with scopes of its role, for any member. Each call creates a further key.
+   * It ends with the membership, a change of the role or a reset of the password. Errors: `forbidden` (a scope that the role lacks).
+   *
+   * @generated from rpc identity.v1.IdentityService.CreateAccess
+   */
+  createAccess: {
+    methodKind: "unary";
+    input: typeof CreateAccessRequestSchema;
+    output: typeof CreateAccessResponseSchema;
+  },
+  /**
+   * ListMembers pages through the members, newest first, for any member, also of suspended and closed tenants.
+   *
+   * @generated from rpc identity.v1.IdentityService.ListMembers
+   */
+  listMembers: {
+    methodKind: "unary";
+    input: typeof ListMembersRequestSchema;
+    output: typeof ListMembersResponseSchema;
+  },
+  /**
+   * UpdateMember changes a role and ends the member's access keys, also in suspended and closed tenants, for owners and admins; only owners change or
+   * make owners. The same role again changes nothing. Errors: `member_not_found`, `last_owner`.
+   *
+   * @generated from rpc identity.v1.IdentityService.UpdateMember
+   */
+  updateMember: {
+    methodKind: "unary";
+    input: typeof UpdateMemberRequestSchema;
+    output: typeof UpdateMemberResponseSchema;
+  },
+  /**
+   * RemoveMember ends a membership and its access keys, as UpdateMember; every member may remove itself. Errors: `member_not_found` (also for a
+   * second call), `last_owner`.
+   *
+   * @generated from rpc identity.v1.IdentityService.RemoveMember
+   */
+  removeMember: {
+    methodKind: "unary";
+    input: typeof RemoveMemberRequestSchema;
+    output: typeof RemoveMemberResponseSchema;
+  },
+  /**
+   * CreateInvitation sends an invitation, valid for 7 days, for owners and admins; only owners invite owners. It replaces one to the same address.
+   * Errors: `member_exists`, `rate_limited` (5 mails an hour to an address).
+   *
+   * @generated from rpc identity.v1.IdentityService.CreateInvitation
+   */
+  createInvitation: {
+    methodKind: "unary";
+    input: typeof CreateInvitationRequestSchema;
+    output: typeof CreateInvitationResponseSchema;
+  },
+  /**
+   * ListInvitations pages through the invitations, newest first, also ended ones, for owners and admins.
+   *
+   * @generated from rpc identity.v1.IdentityService.ListInvitations
+   */
+  listInvitations: {
+    methodKind: "unary";
+    input: typeof ListInvitationsRequestSchema;
+    output: typeof ListInvitationsResponseSchema;
+  },
+  /**
+   * DeleteInvitation revokes an invitation, for owners and admins; a second call changes nothing. Errors: `invitation_not_found`.
+   *
+   * @generated from rpc identity.v1.IdentityService.DeleteInvitation
+   */
+  deleteInvitation: {
+    methodKind: "unary";
+    input: typeof DeleteInvitationRequestSchema;
+    output: typeof DeleteInvitationResponseSchema;
+  },
+  /**
+   * AcceptInvitation makes the user a member. Errors: `token_invalid` (unknown, used, revoked or expired), `email_unverified`, `forbidden` (it was sent
+   * to another email), `member_exists`, `tenant_suspended`, `tenant_closed`.
+   *
+   * @generated from rpc identity.v1.IdentityService.AcceptInvitation
+   */
+  acceptInvitation: {
+    methodKind: "unary";
+    input: typeof AcceptInvitationRequestSchema;
+    output: typeof AcceptInvitationResponseSchema;
+  },
+  /**
+   * ListAudit pages through what was changed in a tenant, by whom, newest first, for owners and admins, also of suspended and closed tenants.
+   *
+   * @generated from rpc identity.v1.IdentityService.ListAudit
+   */
+  listAudit: {
+    methodKind: "unary";
+    input: typeof ListAuditRequestSchema;
+    output: typeof ListAuditResponseSchema;
+  },
+  /**
+   * CreateApiKey creates a key and returns its text, only here, for owners and admins; a second call creates a second key.
    *
    * @generated from rpc identity.v1.IdentityService.CreateApiKey
    */
@@ -1051,7 +2976,7 @@ export declare const IdentityService: GenService<{
     output: typeof CreateApiKeyResponseSchema;
   },
   /**
-   * ListApiKeys pages through the keys of a tenant, newest first, revoked ones too. Errors: `tenant_not_found`.
+   * ListApiKeys pages through the keys of a tenant, newest first, revoked ones too, for any member. Keys of CreateAccess are not listed.
    *
    * @generated from rpc identity.v1.IdentityService.ListApiKeys
    */
@@ -1061,7 +2986,7 @@ export declare const IdentityService: GenService<{
     output: typeof ListApiKeysResponseSchema;
   },
   /**
-   * RevokeApiKey ends a key; a second call answers the same. Errors: `tenant_not_found`, `forbidden`, `key_not_found`.
+   * RevokeApiKey ends a key, for owners and admins; a second call answers the same. Errors: `key_not_found`.
    *
    * @generated from rpc identity.v1.IdentityService.RevokeApiKey
    */
@@ -1072,7 +2997,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * RotateApiKey creates a successor with the same name, scopes, description and expiry. The old key expires after the overlap at the latest; an
-   * overlap of 0 revokes it. A second call creates one more. Errors: `tenant_not_found`, `forbidden`, `key_not_found` (also for an ended key).
+   * overlap of 0 revokes it. For owners and admins. A second call creates one more. Errors: `key_not_found` (also for an ended key).
    *
    * @generated from rpc identity.v1.IdentityService.RotateApiKey
    */
@@ -1092,7 +3017,8 @@ export declare const IdentityService: GenService<{
     output: typeof VerifyApiKeyResponseSchema;
   },
   /**
-   * VerifyTenantMember checks that the tenant exists and that the user is a member. Errors: `tenant_not_found`.
+   * VerifyTenantMember checks what VerifyUser does, and that the user is a member. Errors: `unauthenticated`, `tenant_not_found`, `forbidden` (the
+   * tenant requires a second factor that the user lacks). Does not reject suspended and closed tenants.
    *
    * @generated from rpc identity.v1.IdentityService.VerifyTenantMember
    */

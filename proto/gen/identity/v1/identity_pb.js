@@ -2,7 +2,7 @@
 // @generated from file identity/v1/identity.proto (package identity.v1, syntax proto3)
 /* eslint-disable */
 
-// Who may do what: users, their tenants and the tenants' API keys.
+// Who may do what: users, their tenants, members, invitations and the tenants' API keys.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 
@@ -10,7 +10,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file identity/v1/identity.proto.
  */
 export const file_identity_v1_identity = /*@__PURE__*/
-  fileDesc("ChppZGVudGl0eS92MS9pZGVudGl0eS5wcm90bxILaWRlbnRpdHkudjEibAoEVXNlchIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRISCgpmaXJzdF9uYW1lGAMgASgJEhEKCWxhc3RfbmFtZRgEIAEoCRIOCgZzdGF0dXMYBSABKAkSEgoKY3JlYXRlZF9tcxgGIAEoAyKVAQoGVGVuYW50EgoKAmlkGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEc2x1ZxgDIAEoCRIVCg1idXNpbmVzc190eXBlGAQgASgJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQESDgoGc3RhdHVzGAYgASgJEhIKCmNyZWF0ZWRfbXMYByABKANCDgoMX2Rlc2NyaXB0aW9uIs8BCgZBcGlLZXkSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIOCgZzY29wZXMYAyADKAkSGAoLZGVzY3JpcHRpb24YBCABKAlIAIgBARINCgVsYXN0NBgFIAEoCRISCgpjcmVhdGVkX21zGAYgASgDEhcKCmV4cGlyZXNfbXMYByABKANIAYgBARIXCgpyZXZva2VkX21zGAggASgDSAKIAQFCDgoMX2Rlc2NyaXB0aW9uQg0KC19leHBpcmVzX21zQg0KC19yZXZva2VkX21zInEKD1JlZ2lzdGVyUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRISCgpmaXJzdF9uYW1lGAMgASgJEhEKCWxhc3RfbmFtZRgEIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgFIAEoCSIzChBSZWdpc3RlclJlc3BvbnNlEh8KBHVzZXIYASABKAsyES5pZGVudGl0eS52MS5Vc2VyIkcKDExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgDIAEoCSKDAQoNTG9naW5SZXNwb25zZRIlCgdzZXNzaW9uGAEgASgLMhQuaWRlbnRpdHkudjEuU2Vzc2lvbhIfCgR1c2VyGAIgASgLMhEuaWRlbnRpdHkudjEuVXNlchIqCgpyYXRlX2xpbWl0GAMgASgLMhYuaWRlbnRpdHkudjEuUmF0ZUxpbWl0ImwKCVJhdGVMaW1pdBIOCgZwb2xpY3kYASABKAkSDQoFcXVvdGEYAiABKAUSFgoOd2luZG93X3NlY29uZHMYAyABKAUSEQoJcmVtYWluaW5nGAQgASgFEhUKDXJlc2V0X3NlY29uZHMYBSABKAUiQwoHU2Vzc2lvbhINCgV0b2tlbhgBIAEoCRISCgpleHBpcmVzX21zGAIgASgDEhUKDXJlZnJlc2hfdG9rZW4YAyABKAkiPwoOUmVmcmVzaFJlcXVlc3QSFQoNcmVmcmVzaF90b2tlbhgBIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgCIAEoCSJZCg9SZWZyZXNoUmVzcG9uc2USJQoHc2Vzc2lvbhgBIAEoCzIULmlkZW50aXR5LnYxLlNlc3Npb24SHwoEdXNlchgCIAEoCzIRLmlkZW50aXR5LnYxLlVzZXIiPgoNTG9nb3V0UmVxdWVzdBIVCg1yZWZyZXNoX3Rva2VuGAEgASgJEhYKDmNsaWVudF9hZGRyZXNzGAIgASgJIhAKDkxvZ291dFJlc3BvbnNlIhIKEEdldEtleVNldFJlcXVlc3QiIQoRR2V0S2V5U2V0UmVzcG9uc2USDAoEandrcxgBIAEoCSIhCg5HZXRVc2VyUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJIjIKD0dldFVzZXJSZXNwb25zZRIfCgR1c2VyGAEgASgLMhEuaWRlbnRpdHkudjEuVXNlciKDAQoTQ3JlYXRlVGVuYW50UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDAoEc2x1ZxgDIAEoCRIVCg1idXNpbmVzc190eXBlGAQgASgJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQFCDgoMX2Rlc2NyaXB0aW9uIjsKFENyZWF0ZVRlbmFudFJlc3BvbnNlEiMKBnRlbmFudBgBIAEoCzITLmlkZW50aXR5LnYxLlRlbmFudCJEChJMaXN0VGVuYW50c1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRINCgVsaW1pdBgCIAEoBRIOCgZjdXJzb3IYAyABKAkiUAoTTGlzdFRlbmFudHNSZXNwb25zZRIkCgd0ZW5hbnRzGAEgAygLMhMuaWRlbnRpdHkudjEuVGVuYW50EhMKC25leHRfY3Vyc29yGAIgASgJIqkBChNDcmVhdGVBcGlLZXlSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGc2NvcGVzGAQgAygJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQESFwoKZXhwaXJlc19tcxgGIAEoA0gBiAEBQg4KDF9kZXNjcmlwdGlvbkINCgtfZXhwaXJlc19tcyJJChRDcmVhdGVBcGlLZXlSZXNwb25zZRIkCgdhcGlfa2V5GAEgASgLMhMuaWRlbnRpdHkudjEuQXBpS2V5EgsKA2tleRgCIAEoCSJXChJMaXN0QXBpS2V5c1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFbGltaXQYAyABKAUSDgoGY3Vyc29yGAQgASgJIlEKE0xpc3RBcGlLZXlzUmVzcG9uc2USJQoIYXBpX2tleXMYASADKAsyEy5pZGVudGl0eS52MS5BcGlLZXkSEwoLbmV4dF9jdXJzb3IYAiABKAkiSQoTUmV2b2tlQXBpS2V5UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkiFgoUUmV2b2tlQXBpS2V5UmVzcG9uc2UiewoTUm90YXRlQXBpS2V5UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSHAoPb3ZlcmxhcF9zZWNvbmRzGAQgASgFSACIAQFCEgoQX292ZXJsYXBfc2Vjb25kcyJwChRSb3RhdGVBcGlLZXlSZXNwb25zZRIkCgdhcGlfa2V5GAEgASgLMhMuaWRlbnRpdHkudjEuQXBpS2V5EgsKA2tleRgCIAEoCRIlCghwcmV2aW91cxgDIAEoCzITLmlkZW50aXR5LnYxLkFwaUtleSIiChNWZXJpZnlBcGlLZXlSZXF1ZXN0EgsKA2tleRgBIAEoCSJUChRWZXJpZnlBcGlLZXlSZXNwb25zZRIvCgh2ZXJpZmllZBgBIAEoCzIYLmlkZW50aXR5LnYxLlZlcmlmaWVkS2V5SACIAQFCCwoJX3ZlcmlmaWVkIn0KC1ZlcmlmaWVkS2V5Eg4KBmtleV9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSEwoLdGVuYW50X3NsdWcYAyABKAkSDgoGc2NvcGVzGAQgAygJEhcKCmV4cGlyZXNfbXMYBSABKANIAIgBAUINCgtfZXhwaXJlc19tcyI/ChlWZXJpZnlUZW5hbnRNZW1iZXJSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJIioKGlZlcmlmeVRlbmFudE1lbWJlclJlc3BvbnNlEgwKBHJvbGUYASABKAky6QgKD0lkZW50aXR5U2VydmljZRJHCghSZWdpc3RlchIcLmlkZW50aXR5LnYxLlJlZ2lzdGVyUmVxdWVzdBodLmlkZW50aXR5LnYxLlJlZ2lzdGVyUmVzcG9uc2USPgoFTG9naW4SGS5pZGVudGl0eS52MS5Mb2dpblJlcXVlc3QaGi5pZGVudGl0eS52MS5Mb2dpblJlc3BvbnNlEkQKB1JlZnJlc2gSGy5pZGVudGl0eS52MS5SZWZyZXNoUmVxdWVzdBocLmlkZW50aXR5LnYxLlJlZnJlc2hSZXNwb25zZRJBCgZMb2dvdXQSGi5pZGVudGl0eS52MS5Mb2dvdXRSZXF1ZXN0GhsuaWRlbnRpdHkudjEuTG9nb3V0UmVzcG9uc2USSgoJR2V0S2V5U2V0Eh0uaWRlbnRpdHkudjEuR2V0S2V5U2V0UmVxdWVzdBoeLmlkZW50aXR5LnYxLkdldEtleVNldFJlc3BvbnNlEkQKB0dldFVzZXISGy5pZGVudGl0eS52MS5HZXRVc2VyUmVxdWVzdBocLmlkZW50aXR5LnYxLkdldFVzZXJSZXNwb25zZRJTCgxDcmVhdGVUZW5hbnQSIC5pZGVudGl0eS52MS5DcmVhdGVUZW5hbnRSZXF1ZXN0GiEuaWRlbnRpdHkudjEuQ3JlYXRlVGVuYW50UmVzcG9uc2USUAoLTGlzdFRlbmFudHMSHy5pZGVudGl0eS52MS5MaXN0VGVuYW50c1JlcXVlc3QaIC5pZGVudGl0eS52MS5MaXN0VGVuYW50c1Jlc3BvbnNlElMKDENyZWF0ZUFwaUtleRIgLmlkZW50aXR5LnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIS5pZGVudGl0eS52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJQCgtMaXN0QXBpS2V5cxIfLmlkZW50aXR5LnYxLkxpc3RBcGlLZXlzUmVxdWVzdBogLmlkZW50aXR5LnYxLkxpc3RBcGlLZXlzUmVzcG9uc2USUwoMUmV2b2tlQXBpS2V5EiAuaWRlbnRpdHkudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBohLmlkZW50aXR5LnYxLlJldm9rZUFwaUtleVJlc3BvbnNlElMKDFJvdGF0ZUFwaUtleRIgLmlkZW50aXR5LnYxLlJvdGF0ZUFwaUtleVJlcXVlc3QaIS5pZGVudGl0eS52MS5Sb3RhdGVBcGlLZXlSZXNwb25zZRJTCgxWZXJpZnlBcGlLZXkSIC5pZGVudGl0eS52MS5WZXJpZnlBcGlLZXlSZXF1ZXN0GiEuaWRlbnRpdHkudjEuVmVyaWZ5QXBpS2V5UmVzcG9uc2USZQoSVmVyaWZ5VGVuYW50TWVtYmVyEiYuaWRlbnRpdHkudjEuVmVyaWZ5VGVuYW50TWVtYmVyUmVxdWVzdBonLmlkZW50aXR5LnYxLlZlcmlmeVRlbmFudE1lbWJlclJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChppZGVudGl0eS92MS9pZGVudGl0eS5wcm90bxILaWRlbnRpdHkudjEimgEKBFVzZXISCgoCaWQYASABKAkSDQoFZW1haWwYAiABKAkSEgoKZmlyc3RfbmFtZRgDIAEoCRIRCglsYXN0X25hbWUYBCABKAkSDgoGc3RhdHVzGAUgASgJEhIKCmNyZWF0ZWRfbXMYBiABKAMSFgoOZW1haWxfdmVyaWZpZWQYByABKAgSFAoMdG90cF9lbmFibGVkGAggASgIIjQKBk9yaWdpbhIWCg5jbGllbnRfYWRkcmVzcxgBIAEoCRISCgp1c2VyX2FnZW50GAIgASgJIt8BCgZUZW5hbnQSCgoCaWQYASABKAkSDAoEbmFtZRgCIAEoCRIMCgRzbHVnGAMgASgJEhUKDWJ1c2luZXNzX3R5cGUYBCABKAkSGAoLZGVzY3JpcHRpb24YBSABKAlIAIgBARIOCgZzdGF0dXMYBiABKAkSEgoKY3JlYXRlZF9tcxgHIAEoAxIMCgRyb2xlGAggASgJEhYKCWRlbGV0ZV9tcxgJIAEoA0gBiAEBEhQKDHJlcXVpcmVfdG90cBgKIAEoCEIOCgxfZGVzY3JpcHRpb25CDAoKX2RlbGV0ZV9tcyKHAQoGTWVtYmVyEg8KB3VzZXJfaWQYASABKAkSDQoFZW1haWwYAiABKAkSEgoKZmlyc3RfbmFtZRgDIAEoCRIRCglsYXN0X25hbWUYBCABKAkSDAoEcm9sZRgFIAEoCRISCgpjcmVhdGVkX21zGAYgASgDEhQKDHRvdHBfZW5hYmxlZBgHIAEoCCKBAQoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIMCgRyb2xlGAMgASgJEg4KBnN0YXR1cxgEIAEoCRISCgppbnZpdGVkX2J5GAUgASgJEhIKCmNyZWF0ZWRfbXMYBiABKAMSEgoKZXhwaXJlc19tcxgHIAEoAyLEAQoKQXVkaXRFbnRyeRIKCgJpZBgBIAEoCRIMCgR0eXBlGAIgASgJEg0KBWFjdG9yGAMgASgJEg8KB3N1YmplY3QYBCABKAkSDwoHYWRkcmVzcxgFIAEoCRISCgp1c2VyX2FnZW50GAYgASgJEhIKCmNyZWF0ZWRfbXMYByABKAMSDAoEZGF0YRgIIAEoCRIQCghzZXF1ZW5jZRgJIAEoAxIMCgRoYXNoGAogASgJEhUKDXByZXZpb3VzX2hhc2gYCyABKAkizwEKBkFwaUtleRIKCgJpZBgBIAEoCRIMCgRuYW1lGAIgASgJEg4KBnNjb3BlcxgDIAMoCRIYCgtkZXNjcmlwdGlvbhgEIAEoCUgAiAEBEg0KBWxhc3Q0GAUgASgJEhIKCmNyZWF0ZWRfbXMYBiABKAMSFwoKZXhwaXJlc19tcxgHIAEoA0gBiAEBEhcKCnJldm9rZWRfbXMYCCABKANIAogBAUIOCgxfZGVzY3JpcHRpb25CDQoLX2V4cGlyZXNfbXNCDQoLX3Jldm9rZWRfbXMihQEKD1JlZ2lzdGVyUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRISCgpmaXJzdF9uYW1lGAMgASgJEhEKCWxhc3RfbmFtZRgEIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgFIAEoCRISCgp1c2VyX2FnZW50GAYgASgJIjMKEFJlZ2lzdGVyUmVzcG9uc2USHwoEdXNlchgBIAEoCzIRLmlkZW50aXR5LnYxLlVzZXIigQEKDExvZ2luUmVxdWVzdBINCgVlbWFpbBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgDIAEoCRISCgp1c2VyX2FnZW50GAQgASgJEhYKCXRvdHBfY29kZRgFIAEoCUgAiAEBQgwKCl90b3RwX2NvZGUigwEKDUxvZ2luUmVzcG9uc2USJQoHc2Vzc2lvbhgBIAEoCzIULmlkZW50aXR5LnYxLlNlc3Npb24SHwoEdXNlchgCIAEoCzIRLmlkZW50aXR5LnYxLlVzZXISKgoKcmF0ZV9saW1pdBgDIAEoCzIWLmlkZW50aXR5LnYxLlJhdGVMaW1pdCJsCglSYXRlTGltaXQSDgoGcG9saWN5GAEgASgJEg0KBXF1b3RhGAIgASgFEhYKDndpbmRvd19zZWNvbmRzGAMgASgFEhEKCXJlbWFpbmluZxgEIAEoBRIVCg1yZXNldF9zZWNvbmRzGAUgASgFIkMKB1Nlc3Npb24SDQoFdG9rZW4YASABKAkSEgoKZXhwaXJlc19tcxgCIAEoAxIVCg1yZWZyZXNoX3Rva2VuGAMgASgJIj8KDlJlZnJlc2hSZXF1ZXN0EhUKDXJlZnJlc2hfdG9rZW4YASABKAkSFgoOY2xpZW50X2FkZHJlc3MYAiABKAkiWQoPUmVmcmVzaFJlc3BvbnNlEiUKB3Nlc3Npb24YASABKAsyFC5pZGVudGl0eS52MS5TZXNzaW9uEh8KBHVzZXIYAiABKAsyES5pZGVudGl0eS52MS5Vc2VyIj4KDUxvZ291dFJlcXVlc3QSFQoNcmVmcmVzaF90b2tlbhgBIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgCIAEoCSIQCg5Mb2dvdXRSZXNwb25zZSISChBHZXRLZXlTZXRSZXF1ZXN0IiEKEUdldEtleVNldFJlc3BvbnNlEgwKBGp3a3MYASABKAkiOAoRVmVyaWZ5VXNlclJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIhQKElZlcmlmeVVzZXJSZXNwb25zZSIhCg5HZXRVc2VyUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJIjIKD0dldFVzZXJSZXNwb25zZRIfCgR1c2VyGAEgASgLMhEuaWRlbnRpdHkudjEuVXNlciJUChxTZW5kVmVyaWZpY2F0aW9uRW1haWxSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSIwoGb3JpZ2luGAIgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIh8KHVNlbmRWZXJpZmljYXRpb25FbWFpbFJlc3BvbnNlIkgKElZlcmlmeUVtYWlsUmVxdWVzdBINCgV0b2tlbhgBIAEoCRIjCgZvcmlnaW4YAiABKAsyEy5pZGVudGl0eS52MS5PcmlnaW4iNgoTVmVyaWZ5RW1haWxSZXNwb25zZRIfCgR1c2VyGAEgASgLMhEuaWRlbnRpdHkudjEuVXNlciJLChVGb3Jnb3RQYXNzd29yZFJlcXVlc3QSDQoFZW1haWwYASABKAkSIwoGb3JpZ2luGAIgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIhgKFkZvcmdvdFBhc3N3b3JkUmVzcG9uc2UiXAoUUmVzZXRQYXNzd29yZFJlcXVlc3QSDQoFdG9rZW4YASABKAkSEAoIcGFzc3dvcmQYAiABKAkSIwoGb3JpZ2luGAMgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIhcKFVJlc2V0UGFzc3dvcmRSZXNwb25zZSKEAQoVQ2hhbmdlUGFzc3dvcmRSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCRIPCgdjdXJyZW50GAMgASgJEhAKCHBhc3N3b3JkGAQgASgJEiMKBm9yaWdpbhgFIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbiIYChZDaGFuZ2VQYXNzd29yZFJlc3BvbnNlIloKEFN0YXJ0VG90cFJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRIjCgZvcmlnaW4YAyABKAsyEy5pZGVudGl0eS52MS5PcmlnaW4iOAoRU3RhcnRUb3RwUmVzcG9uc2USDgoGc2VjcmV0GAEgASgJEhMKC290cGF1dGhfdXJsGAIgASgJIlgKEkNvbmZpcm1Ub3RwUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEgwKBGNvZGUYAiABKAkSIwoGb3JpZ2luGAMgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIi0KE0NvbmZpcm1Ub3RwUmVzcG9uc2USFgoOcmVjb3ZlcnlfY29kZXMYASADKAkiaQoRRGVsZXRlVG90cFJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIQCghwYXNzd29yZBgCIAEoCRIMCgRjb2RlGAMgASgJEiMKBm9yaWdpbhgEIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbiIUChJEZWxldGVUb3RwUmVzcG9uc2UiTQoQU3RhcnRPaWRjUmVxdWVzdBIQCghwcm92aWRlchgBIAEoCRIUCgxyZWRpcmVjdF91cmkYAiABKAkSEQoJcmV0dXJuX3RvGAMgASgJIj0KEVN0YXJ0T2lkY1Jlc3BvbnNlEhkKEWF1dGhvcml6YXRpb25fdXJsGAEgASgJEg0KBXN0YXRlGAIgASgJIkoKEUZpbmlzaE9pZGNSZXF1ZXN0EhAKCHByb3ZpZGVyGAEgASgJEg0KBXN0YXRlGAIgASgJEhQKDGNhbGxiYWNrX3VybBgDIAEoCSJEChJGaW5pc2hPaWRjUmVzcG9uc2USEQoJcmV0dXJuX3RvGAEgASgJEgwKBGNvZGUYAiABKAkSDQoFZXJyb3IYAyABKAkicgoXRXhjaGFuZ2VPaWRjQ29kZVJlcXVlc3QSDAoEY29kZRgBIAEoCRIWCgl0b3RwX2NvZGUYAiABKAlIAIgBARIjCgZvcmlnaW4YAyABKAsyEy5pZGVudGl0eS52MS5PcmlnaW5CDAoKX3RvdHBfY29kZSJiChhFeGNoYW5nZU9pZGNDb2RlUmVzcG9uc2USJQoHc2Vzc2lvbhgBIAEoCzIULmlkZW50aXR5LnYxLlNlc3Npb24SHwoEdXNlchgCIAEoCzIRLmlkZW50aXR5LnYxLlVzZXIiZwoPTGlua09pZGNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEAoIcHJvdmlkZXIYAiABKAkSDAoEY29kZRgDIAEoCRIjCgZvcmlnaW4YBCABKAsyEy5pZGVudGl0eS52MS5PcmlnaW4iMwoQTGlua09pZGNSZXNwb25zZRIfCgR1c2VyGAEgASgLMhEuaWRlbnRpdHkudjEuVXNlciJGChRMaXN0VXNlckF1ZGl0UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEg4KBmN1cnNvchgDIAEoCSJWChVMaXN0VXNlckF1ZGl0UmVzcG9uc2USKAoHZW50cmllcxgBIAMoCzIXLmlkZW50aXR5LnYxLkF1ZGl0RW50cnkSEwoLbmV4dF9jdXJzb3IYAiABKAkiqAEKE0NyZWF0ZVRlbmFudFJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHNsdWcYAyABKAkSFQoNYnVzaW5lc3NfdHlwZRgEIAEoCRIYCgtkZXNjcmlwdGlvbhgFIAEoCUgAiAEBEiMKBm9yaWdpbhgGIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbkIOCgxfZGVzY3JpcHRpb24iOwoUQ3JlYXRlVGVuYW50UmVzcG9uc2USIwoGdGVuYW50GAEgASgLMhMuaWRlbnRpdHkudjEuVGVuYW50IkQKEkxpc3RUZW5hbnRzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEg0KBWxpbWl0GAIgASgFEg4KBmN1cnNvchgDIAEoCSJQChNMaXN0VGVuYW50c1Jlc3BvbnNlEiQKB3RlbmFudHMYASADKAsyEy5pZGVudGl0eS52MS5UZW5hbnQSEwoLbmV4dF9jdXJzb3IYAiABKAkidAoTVXBkYXRlVGVuYW50UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIUCgxyZXF1aXJlX3RvdHAYAyABKAgSIwoGb3JpZ2luGAQgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIjsKFFVwZGF0ZVRlbmFudFJlc3BvbnNlEiMKBnRlbmFudBgBIAEoCzITLmlkZW50aXR5LnYxLlRlbmFudCJfChRTdXNwZW5kVGVuYW50UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIjCgZvcmlnaW4YAyABKAsyEy5pZGVudGl0eS52MS5PcmlnaW4iPAoVU3VzcGVuZFRlbmFudFJlc3BvbnNlEiMKBnRlbmFudBgBIAEoCzITLmlkZW50aXR5LnYxLlRlbmFudCJeChNSZXN1bWVUZW5hbnRSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEiMKBm9yaWdpbhgDIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbiI7ChRSZXN1bWVUZW5hbnRSZXNwb25zZRIjCgZ0ZW5hbnQYASABKAsyEy5pZGVudGl0eS52MS5UZW5hbnQiXQoSQ2xvc2VUZW5hbnRSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEiMKBm9yaWdpbhgDIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbiI6ChNDbG9zZVRlbmFudFJlc3BvbnNlEiMKBnRlbmFudBgBIAEoCzITLmlkZW50aXR5LnYxLlRlbmFudCJeChNSZW9wZW5UZW5hbnRSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEiMKBm9yaWdpbhgDIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbiI7ChRSZW9wZW5UZW5hbnRSZXNwb25zZRIjCgZ0ZW5hbnQYASABKAsyEy5pZGVudGl0eS52MS5UZW5hbnQibgoTQ3JlYXRlQWNjZXNzUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIOCgZzY29wZXMYAyADKAkSIwoGb3JpZ2luGAQgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIkcKFENyZWF0ZUFjY2Vzc1Jlc3BvbnNlEgsKA2tleRgBIAEoCRIOCgZzY29wZXMYAiADKAkSEgoKZXhwaXJlc19tcxgDIAEoAyJXChJMaXN0TWVtYmVyc1JlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFbGltaXQYAyABKAUSDgoGY3Vyc29yGAQgASgJIlAKE0xpc3RNZW1iZXJzUmVzcG9uc2USJAoHbWVtYmVycxgBIAMoCzITLmlkZW50aXR5LnYxLk1lbWJlchITCgtuZXh0X2N1cnNvchgCIAEoCSJ/ChNVcGRhdGVNZW1iZXJSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEhEKCW1lbWJlcl9pZBgDIAEoCRIMCgRyb2xlGAQgASgJEiMKBm9yaWdpbhgFIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbiI7ChRVcGRhdGVNZW1iZXJSZXNwb25zZRIjCgZtZW1iZXIYASABKAsyEy5pZGVudGl0eS52MS5NZW1iZXIicQoTUmVtb3ZlTWVtYmVyUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIRCgltZW1iZXJfaWQYAyABKAkSIwoGb3JpZ2luGAQgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIhYKFFJlbW92ZU1lbWJlclJlc3BvbnNlIn8KF0NyZWF0ZUludml0YXRpb25SZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEg0KBWVtYWlsGAMgASgJEgwKBHJvbGUYBCABKAkSIwoGb3JpZ2luGAUgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luIkcKGENyZWF0ZUludml0YXRpb25SZXNwb25zZRIrCgppbnZpdGF0aW9uGAEgASgLMhcuaWRlbnRpdHkudjEuSW52aXRhdGlvbiJbChZMaXN0SW52aXRhdGlvbnNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEg4KBmN1cnNvchgEIAEoCSJcChdMaXN0SW52aXRhdGlvbnNSZXNwb25zZRIsCgtpbnZpdGF0aW9ucxgBIAMoCzIXLmlkZW50aXR5LnYxLkludml0YXRpb24SEwoLbmV4dF9jdXJzb3IYAiABKAkieQoXRGVsZXRlSW52aXRhdGlvblJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSFQoNaW52aXRhdGlvbl9pZBgDIAEoCRIjCgZvcmlnaW4YBCABKAsyEy5pZGVudGl0eS52MS5PcmlnaW4iGgoYRGVsZXRlSW52aXRhdGlvblJlc3BvbnNlIl4KF0FjY2VwdEludml0YXRpb25SZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSDQoFdG9rZW4YAiABKAkSIwoGb3JpZ2luGAMgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luImQKGEFjY2VwdEludml0YXRpb25SZXNwb25zZRIjCgZ0ZW5hbnQYASABKAsyEy5pZGVudGl0eS52MS5UZW5hbnQSIwoGbWVtYmVyGAIgASgLMhMuaWRlbnRpdHkudjEuTWVtYmVyIlUKEExpc3RBdWRpdFJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFbGltaXQYAyABKAUSDgoGY3Vyc29yGAQgASgJIlIKEUxpc3RBdWRpdFJlc3BvbnNlEigKB2VudHJpZXMYASADKAsyFy5pZGVudGl0eS52MS5BdWRpdEVudHJ5EhMKC25leHRfY3Vyc29yGAIgASgJIs4BChNDcmVhdGVBcGlLZXlSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGc2NvcGVzGAQgAygJEhgKC2Rlc2NyaXB0aW9uGAUgASgJSACIAQESFwoKZXhwaXJlc19tcxgGIAEoA0gBiAEBEiMKBm9yaWdpbhgHIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbkIOCgxfZGVzY3JpcHRpb25CDQoLX2V4cGlyZXNfbXMiSQoUQ3JlYXRlQXBpS2V5UmVzcG9uc2USJAoHYXBpX2tleRgBIAEoCzITLmlkZW50aXR5LnYxLkFwaUtleRILCgNrZXkYAiABKAkiVwoSTGlzdEFwaUtleXNSZXF1ZXN0Eg8KB3VzZXJfaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEg0KBWxpbWl0GAMgASgFEg4KBmN1cnNvchgEIAEoCSJRChNMaXN0QXBpS2V5c1Jlc3BvbnNlEiUKCGFwaV9rZXlzGAEgAygLMhMuaWRlbnRpdHkudjEuQXBpS2V5EhMKC25leHRfY3Vyc29yGAIgASgJIm4KE1Jldm9rZUFwaUtleVJlcXVlc3QSDwoHdXNlcl9pZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDgoGa2V5X2lkGAMgASgJEiMKBm9yaWdpbhgEIAEoCzITLmlkZW50aXR5LnYxLk9yaWdpbiIWChRSZXZva2VBcGlLZXlSZXNwb25zZSKgAQoTUm90YXRlQXBpS2V5UmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRIOCgZrZXlfaWQYAyABKAkSHAoPb3ZlcmxhcF9zZWNvbmRzGAQgASgFSACIAQESIwoGb3JpZ2luGAUgASgLMhMuaWRlbnRpdHkudjEuT3JpZ2luQhIKEF9vdmVybGFwX3NlY29uZHMicAoUUm90YXRlQXBpS2V5UmVzcG9uc2USJAoHYXBpX2tleRgBIAEoCzITLmlkZW50aXR5LnYxLkFwaUtleRILCgNrZXkYAiABKAkSJQoIcHJldmlvdXMYAyABKAsyEy5pZGVudGl0eS52MS5BcGlLZXkiIgoTVmVyaWZ5QXBpS2V5UmVxdWVzdBILCgNrZXkYASABKAkiVAoUVmVyaWZ5QXBpS2V5UmVzcG9uc2USLwoIdmVyaWZpZWQYASABKAsyGC5pZGVudGl0eS52MS5WZXJpZmllZEtleUgAiAEBQgsKCV92ZXJpZmllZCKjAQoLVmVyaWZpZWRLZXkSDgoGa2V5X2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRITCgt0ZW5hbnRfc2x1ZxgDIAEoCRIOCgZzY29wZXMYBCADKAkSFwoKZXhwaXJlc19tcxgFIAEoA0gAiAEBEg0KBWFjdG9yGAYgASgJEhUKDXRlbmFudF9zdGF0dXMYByABKAlCDQoLX2V4cGlyZXNfbXMiUwoZVmVyaWZ5VGVuYW50TWVtYmVyUmVxdWVzdBIPCgd1c2VyX2lkGAEgASgJEhEKCXRlbmFudF9pZBgCIAEoCRISCgpzZXNzaW9uX2lkGAMgASgJIkEKGlZlcmlmeVRlbmFudE1lbWJlclJlc3BvbnNlEgwKBHJvbGUYASABKAkSFQoNdGVuYW50X3N0YXR1cxgCIAEoCTLZGwoPSWRlbnRpdHlTZXJ2aWNlEkcKCFJlZ2lzdGVyEhwuaWRlbnRpdHkudjEuUmVnaXN0ZXJSZXF1ZXN0Gh0uaWRlbnRpdHkudjEuUmVnaXN0ZXJSZXNwb25zZRI+CgVMb2dpbhIZLmlkZW50aXR5LnYxLkxvZ2luUmVxdWVzdBoaLmlkZW50aXR5LnYxLkxvZ2luUmVzcG9uc2USRAoHUmVmcmVzaBIbLmlkZW50aXR5LnYxLlJlZnJlc2hSZXF1ZXN0GhwuaWRlbnRpdHkudjEuUmVmcmVzaFJlc3BvbnNlEkEKBkxvZ291dBIaLmlkZW50aXR5LnYxLkxvZ291dFJlcXVlc3QaGy5pZGVudGl0eS52MS5Mb2dvdXRSZXNwb25zZRJKCglHZXRLZXlTZXQSHS5pZGVudGl0eS52MS5HZXRLZXlTZXRSZXF1ZXN0Gh4uaWRlbnRpdHkudjEuR2V0S2V5U2V0UmVzcG9uc2USTQoKVmVyaWZ5VXNlchIeLmlkZW50aXR5LnYxLlZlcmlmeVVzZXJSZXF1ZXN0Gh8uaWRlbnRpdHkudjEuVmVyaWZ5VXNlclJlc3BvbnNlEkQKB0dldFVzZXISGy5pZGVudGl0eS52MS5HZXRVc2VyUmVxdWVzdBocLmlkZW50aXR5LnYxLkdldFVzZXJSZXNwb25zZRJuChVTZW5kVmVyaWZpY2F0aW9uRW1haWwSKS5pZGVudGl0eS52MS5TZW5kVmVyaWZpY2F0aW9uRW1haWxSZXF1ZXN0GiouaWRlbnRpdHkudjEuU2VuZFZlcmlmaWNhdGlvbkVtYWlsUmVzcG9uc2USUAoLVmVyaWZ5RW1haWwSHy5pZGVudGl0eS52MS5WZXJpZnlFbWFpbFJlcXVlc3QaIC5pZGVudGl0eS52MS5WZXJpZnlFbWFpbFJlc3BvbnNlElkKDkZvcmdvdFBhc3N3b3JkEiIuaWRlbnRpdHkudjEuRm9yZ290UGFzc3dvcmRSZXF1ZXN0GiMuaWRlbnRpdHkudjEuRm9yZ290UGFzc3dvcmRSZXNwb25zZRJWCg1SZXNldFBhc3N3b3JkEiEuaWRlbnRpdHkudjEuUmVzZXRQYXNzd29yZFJlcXVlc3QaIi5pZGVudGl0eS52MS5SZXNldFBhc3N3b3JkUmVzcG9uc2USWQoOQ2hhbmdlUGFzc3dvcmQSIi5pZGVudGl0eS52MS5DaGFuZ2VQYXNzd29yZFJlcXVlc3QaIy5pZGVudGl0eS52MS5DaGFuZ2VQYXNzd29yZFJlc3BvbnNlEkoKCVN0YXJ0VG90cBIdLmlkZW50aXR5LnYxLlN0YXJ0VG90cFJlcXVlc3QaHi5pZGVudGl0eS52MS5TdGFydFRvdHBSZXNwb25zZRJQCgtDb25maXJtVG90cBIfLmlkZW50aXR5LnYxLkNvbmZpcm1Ub3RwUmVxdWVzdBogLmlkZW50aXR5LnYxLkNvbmZpcm1Ub3RwUmVzcG9uc2USTQoKRGVsZXRlVG90cBIeLmlkZW50aXR5LnYxLkRlbGV0ZVRvdHBSZXF1ZXN0Gh8uaWRlbnRpdHkudjEuRGVsZXRlVG90cFJlc3BvbnNlEkoKCVN0YXJ0T2lkYxIdLmlkZW50aXR5LnYxLlN0YXJ0T2lkY1JlcXVlc3QaHi5pZGVudGl0eS52MS5TdGFydE9pZGNSZXNwb25zZRJNCgpGaW5pc2hPaWRjEh4uaWRlbnRpdHkudjEuRmluaXNoT2lkY1JlcXVlc3QaHy5pZGVudGl0eS52MS5GaW5pc2hPaWRjUmVzcG9uc2USXwoQRXhjaGFuZ2VPaWRjQ29kZRIkLmlkZW50aXR5LnYxLkV4Y2hhbmdlT2lkY0NvZGVSZXF1ZXN0GiUuaWRlbnRpdHkudjEuRXhjaGFuZ2VPaWRjQ29kZVJlc3BvbnNlEkcKCExpbmtPaWRjEhwuaWRlbnRpdHkudjEuTGlua09pZGNSZXF1ZXN0Gh0uaWRlbnRpdHkudjEuTGlua09pZGNSZXNwb25zZRJWCg1MaXN0VXNlckF1ZGl0EiEuaWRlbnRpdHkudjEuTGlzdFVzZXJBdWRpdFJlcXVlc3QaIi5pZGVudGl0eS52MS5MaXN0VXNlckF1ZGl0UmVzcG9uc2USUwoMQ3JlYXRlVGVuYW50EiAuaWRlbnRpdHkudjEuQ3JlYXRlVGVuYW50UmVxdWVzdBohLmlkZW50aXR5LnYxLkNyZWF0ZVRlbmFudFJlc3BvbnNlElAKC0xpc3RUZW5hbnRzEh8uaWRlbnRpdHkudjEuTGlzdFRlbmFudHNSZXF1ZXN0GiAuaWRlbnRpdHkudjEuTGlzdFRlbmFudHNSZXNwb25zZRJTCgxVcGRhdGVUZW5hbnQSIC5pZGVudGl0eS52MS5VcGRhdGVUZW5hbnRSZXF1ZXN0GiEuaWRlbnRpdHkudjEuVXBkYXRlVGVuYW50UmVzcG9uc2USVgoNU3VzcGVuZFRlbmFudBIhLmlkZW50aXR5LnYxLlN1c3BlbmRUZW5hbnRSZXF1ZXN0GiIuaWRlbnRpdHkudjEuU3VzcGVuZFRlbmFudFJlc3BvbnNlElMKDFJlc3VtZVRlbmFudBIgLmlkZW50aXR5LnYxLlJlc3VtZVRlbmFudFJlcXVlc3QaIS5pZGVudGl0eS52MS5SZXN1bWVUZW5hbnRSZXNwb25zZRJQCgtDbG9zZVRlbmFudBIfLmlkZW50aXR5LnYxLkNsb3NlVGVuYW50UmVxdWVzdBogLmlkZW50aXR5LnYxLkNsb3NlVGVuYW50UmVzcG9uc2USUwoMUmVvcGVuVGVuYW50EiAuaWRlbnRpdHkudjEuUmVvcGVuVGVuYW50UmVxdWVzdBohLmlkZW50aXR5LnYxLlJlb3BlblRlbmFudFJlc3BvbnNlElMKDENyZWF0ZUFjY2VzcxIgLmlkZW50aXR5LnYxLkNyZWF0ZUFjY2Vzc1JlcXVlc3QaIS5pZGVudGl0eS52MS5DcmVhdGVBY2Nlc3NSZXNwb25zZRJQCgtMaXN0TWVtYmVycxIfLmlkZW50aXR5LnYxLkxpc3RNZW1iZXJzUmVxdWVzdBogLmlkZW50aXR5LnYxLkxpc3RNZW1iZXJzUmVzcG9uc2USUwoMVXBkYXRlTWVtYmVyEiAuaWRlbnRpdHkudjEuVXBkYXRlTWVtYmVyUmVxdWVzdBohLmlkZW50aXR5LnYxLlVwZGF0ZU1lbWJlclJlc3BvbnNlElMKDFJlbW92ZU1lbWJlchIgLmlkZW50aXR5LnYxLlJlbW92ZU1lbWJlclJlcXVlc3QaIS5pZGVudGl0eS52MS5SZW1vdmVNZW1iZXJSZXNwb25zZRJfChBDcmVhdGVJbnZpdGF0aW9uEiQuaWRlbnRpdHkudjEuQ3JlYXRlSW52aXRhdGlvblJlcXVlc3QaJS5pZGVudGl0eS52MS5DcmVhdGVJbnZpdGF0aW9uUmVzcG9uc2USXAoPTGlzdEludml0YXRpb25zEiMuaWRlbnRpdHkudjEuTGlzdEludml0YXRpb25zUmVxdWVzdBokLmlkZW50aXR5LnYxLkxpc3RJbnZpdGF0aW9uc1Jlc3BvbnNlEl8KEERlbGV0ZUludml0YXRpb24SJC5pZGVudGl0eS52MS5EZWxldGVJbnZpdGF0aW9uUmVxdWVzdBolLmlkZW50aXR5LnYxLkRlbGV0ZUludml0YXRpb25SZXNwb25zZRJfChBBY2NlcHRJbnZpdGF0aW9uEiQuaWRlbnRpdHkudjEuQWNjZXB0SW52aXRhdGlvblJlcXVlc3QaJS5pZGVudGl0eS52MS5BY2NlcHRJbnZpdGF0aW9uUmVzcG9uc2USSgoJTGlzdEF1ZGl0Eh0uaWRlbnRpdHkudjEuTGlzdEF1ZGl0UmVxdWVzdBoeLmlkZW50aXR5LnYxLkxpc3RBdWRpdFJlc3BvbnNlElMKDENyZWF0ZUFwaUtleRIgLmlkZW50aXR5LnYxLkNyZWF0ZUFwaUtleVJlcXVlc3QaIS5pZGVudGl0eS52MS5DcmVhdGVBcGlLZXlSZXNwb25zZRJQCgtMaXN0QXBpS2V5cxIfLmlkZW50aXR5LnYxLkxpc3RBcGlLZXlzUmVxdWVzdBogLmlkZW50aXR5LnYxLkxpc3RBcGlLZXlzUmVzcG9uc2USUwoMUmV2b2tlQXBpS2V5EiAuaWRlbnRpdHkudjEuUmV2b2tlQXBpS2V5UmVxdWVzdBohLmlkZW50aXR5LnYxLlJldm9rZUFwaUtleVJlc3BvbnNlElMKDFJvdGF0ZUFwaUtleRIgLmlkZW50aXR5LnYxLlJvdGF0ZUFwaUtleVJlcXVlc3QaIS5pZGVudGl0eS52MS5Sb3RhdGVBcGlLZXlSZXNwb25zZRJTCgxWZXJpZnlBcGlLZXkSIC5pZGVudGl0eS52MS5WZXJpZnlBcGlLZXlSZXF1ZXN0GiEuaWRlbnRpdHkudjEuVmVyaWZ5QXBpS2V5UmVzcG9uc2USZQoSVmVyaWZ5VGVuYW50TWVtYmVyEiYuaWRlbnRpdHkudjEuVmVyaWZ5VGVuYW50TWVtYmVyUmVxdWVzdBonLmlkZW50aXR5LnYxLlZlcmlmeVRlbmFudE1lbWJlclJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Describes the message identity.v1.User.
@@ -20,244 +20,669 @@ export const UserSchema = /*@__PURE__*/
   messageDesc(file_identity_v1_identity, 0);
 
 /**
+ * Describes the message identity.v1.Origin.
+ * Use `create(OriginSchema)` to create a new message.
+ */
+export const OriginSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 1);
+
+/**
  * Describes the message identity.v1.Tenant.
  * Use `create(TenantSchema)` to create a new message.
  */
 export const TenantSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 1);
+  messageDesc(file_identity_v1_identity, 2);
+
+/**
+ * Describes the message identity.v1.Member.
+ * Use `create(MemberSchema)` to create a new message.
+ */
+export const MemberSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 3);
+
+/**
+ * Describes the message identity.v1.Invitation.
+ * Use `create(InvitationSchema)` to create a new message.
+ */
+export const InvitationSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 4);
+
+/**
+ * Describes the message identity.v1.AuditEntry.
+ * Use `create(AuditEntrySchema)` to create a new message.
+ */
+export const AuditEntrySchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 5);
 
 /**
  * Describes the message identity.v1.ApiKey.
  * Use `create(ApiKeySchema)` to create a new message.
  */
 export const ApiKeySchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 2);
+  messageDesc(file_identity_v1_identity, 6);
 
 /**
  * Describes the message identity.v1.RegisterRequest.
  * Use `create(RegisterRequestSchema)` to create a new message.
  */
 export const RegisterRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 3);
+  messageDesc(file_identity_v1_identity, 7);
 
 /**
  * Describes the message identity.v1.RegisterResponse.
  * Use `create(RegisterResponseSchema)` to create a new message.
  */
 export const RegisterResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 4);
+  messageDesc(file_identity_v1_identity, 8);
 
 /**
  * Describes the message identity.v1.LoginRequest.
  * Use `create(LoginRequestSchema)` to create a new message.
  */
 export const LoginRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 5);
+  messageDesc(file_identity_v1_identity, 9);
 
 /**
  * Describes the message identity.v1.LoginResponse.
  * Use `create(LoginResponseSchema)` to create a new message.
  */
 export const LoginResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 6);
+  messageDesc(file_identity_v1_identity, 10);
 
 /**
  * Describes the message identity.v1.RateLimit.
  * Use `create(RateLimitSchema)` to create a new message.
  */
 export const RateLimitSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 7);
+  messageDesc(file_identity_v1_identity, 11);
 
 /**
  * Describes the message identity.v1.Session.
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 8);
+  messageDesc(file_identity_v1_identity, 12);
 
 /**
  * Describes the message identity.v1.RefreshRequest.
  * Use `create(RefreshRequestSchema)` to create a new message.
  */
 export const RefreshRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 9);
+  messageDesc(file_identity_v1_identity, 13);
 
 /**
  * Describes the message identity.v1.RefreshResponse.
  * Use `create(RefreshResponseSchema)` to create a new message.
  */
 export const RefreshResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 10);
+  messageDesc(file_identity_v1_identity, 14);
 
 /**
  * Describes the message identity.v1.LogoutRequest.
  * Use `create(LogoutRequestSchema)` to create a new message.
  */
 export const LogoutRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 11);
+  messageDesc(file_identity_v1_identity, 15);
 
 /**
  * Describes the message identity.v1.LogoutResponse.
  * Use `create(LogoutResponseSchema)` to create a new message.
  */
 export const LogoutResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 12);
+  messageDesc(file_identity_v1_identity, 16);
 
 /**
  * Describes the message identity.v1.GetKeySetRequest.
  * Use `create(GetKeySetRequestSchema)` to create a new message.
  */
 export const GetKeySetRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 13);
+  messageDesc(file_identity_v1_identity, 17);
 
 /**
  * Describes the message identity.v1.GetKeySetResponse.
  * Use `create(GetKeySetResponseSchema)` to create a new message.
  */
 export const GetKeySetResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 14);
+  messageDesc(file_identity_v1_identity, 18);
+
+/**
+ * Describes the message identity.v1.VerifyUserRequest.
+ * Use `create(VerifyUserRequestSchema)` to create a new message.
+ */
+export const VerifyUserRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 19);
+
+/**
+ * Describes the message identity.v1.VerifyUserResponse.
+ * Use `create(VerifyUserResponseSchema)` to create a new message.
+ */
+export const VerifyUserResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 20);
 
 /**
  * Describes the message identity.v1.GetUserRequest.
  * Use `create(GetUserRequestSchema)` to create a new message.
  */
 export const GetUserRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 15);
+  messageDesc(file_identity_v1_identity, 21);
 
 /**
  * Describes the message identity.v1.GetUserResponse.
  * Use `create(GetUserResponseSchema)` to create a new message.
  */
 export const GetUserResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 16);
+  messageDesc(file_identity_v1_identity, 22);
+
+/**
+ * Describes the message identity.v1.SendVerificationEmailRequest.
+ * Use `create(SendVerificationEmailRequestSchema)` to create a new message.
+ */
+export const SendVerificationEmailRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 23);
+
+/**
+ * Describes the message identity.v1.SendVerificationEmailResponse.
+ * Use `create(SendVerificationEmailResponseSchema)` to create a new message.
+ */
+export const SendVerificationEmailResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 24);
+
+/**
+ * Describes the message identity.v1.VerifyEmailRequest.
+ * Use `create(VerifyEmailRequestSchema)` to create a new message.
+ */
+export const VerifyEmailRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 25);
+
+/**
+ * Describes the message identity.v1.VerifyEmailResponse.
+ * Use `create(VerifyEmailResponseSchema)` to create a new message.
+ */
+export const VerifyEmailResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 26);
+
+/**
+ * Describes the message identity.v1.ForgotPasswordRequest.
+ * Use `create(ForgotPasswordRequestSchema)` to create a new message.
+ */
+export const ForgotPasswordRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 27);
+
+/**
+ * Describes the message identity.v1.ForgotPasswordResponse.
+ * Use `create(ForgotPasswordResponseSchema)` to create a new message.
+ */
+export const ForgotPasswordResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 28);
+
+/**
+ * Describes the message identity.v1.ResetPasswordRequest.
+ * Use `create(ResetPasswordRequestSchema)` to create a new message.
+ */
+export const ResetPasswordRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 29);
+
+/**
+ * Describes the message identity.v1.ResetPasswordResponse.
+ * Use `create(ResetPasswordResponseSchema)` to create a new message.
+ */
+export const ResetPasswordResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 30);
+
+/**
+ * Describes the message identity.v1.ChangePasswordRequest.
+ * Use `create(ChangePasswordRequestSchema)` to create a new message.
+ */
+export const ChangePasswordRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 31);
+
+/**
+ * Describes the message identity.v1.ChangePasswordResponse.
+ * Use `create(ChangePasswordResponseSchema)` to create a new message.
+ */
+export const ChangePasswordResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 32);
+
+/**
+ * Describes the message identity.v1.StartTotpRequest.
+ * Use `create(StartTotpRequestSchema)` to create a new message.
+ */
+export const StartTotpRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 33);
+
+/**
+ * Describes the message identity.v1.StartTotpResponse.
+ * Use `create(StartTotpResponseSchema)` to create a new message.
+ */
+export const StartTotpResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 34);
+
+/**
+ * Describes the message identity.v1.ConfirmTotpRequest.
+ * Use `create(ConfirmTotpRequestSchema)` to create a new message.
+ */
+export const ConfirmTotpRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 35);
+
+/**
+ * Describes the message identity.v1.ConfirmTotpResponse.
+ * Use `create(ConfirmTotpResponseSchema)` to create a new message.
+ */
+export const ConfirmTotpResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 36);
+
+/**
+ * Describes the message identity.v1.DeleteTotpRequest.
+ * Use `create(DeleteTotpRequestSchema)` to create a new message.
+ */
+export const DeleteTotpRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 37);
+
+/**
+ * Describes the message identity.v1.DeleteTotpResponse.
+ * Use `create(DeleteTotpResponseSchema)` to create a new message.
+ */
+export const DeleteTotpResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 38);
+
+/**
+ * Describes the message identity.v1.StartOidcRequest.
+ * Use `create(StartOidcRequestSchema)` to create a new message.
+ */
+export const StartOidcRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 39);
+
+/**
+ * Describes the message identity.v1.StartOidcResponse.
+ * Use `create(StartOidcResponseSchema)` to create a new message.
+ */
+export const StartOidcResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 40);
+
+/**
+ * Describes the message identity.v1.FinishOidcRequest.
+ * Use `create(FinishOidcRequestSchema)` to create a new message.
+ */
+export const FinishOidcRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 41);
+
+/**
+ * Describes the message identity.v1.FinishOidcResponse.
+ * Use `create(FinishOidcResponseSchema)` to create a new message.
+ */
+export const FinishOidcResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 42);
+
+/**
+ * Describes the message identity.v1.ExchangeOidcCodeRequest.
+ * Use `create(ExchangeOidcCodeRequestSchema)` to create a new message.
+ */
+export const ExchangeOidcCodeRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 43);
+
+/**
+ * Describes the message identity.v1.ExchangeOidcCodeResponse.
+ * Use `create(ExchangeOidcCodeResponseSchema)` to create a new message.
+ */
+export const ExchangeOidcCodeResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 44);
+
+/**
+ * Describes the message identity.v1.LinkOidcRequest.
+ * Use `create(LinkOidcRequestSchema)` to create a new message.
+ */
+export const LinkOidcRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 45);
+
+/**
+ * Describes the message identity.v1.LinkOidcResponse.
+ * Use `create(LinkOidcResponseSchema)` to create a new message.
+ */
+export const LinkOidcResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 46);
+
+/**
+ * Describes the message identity.v1.ListUserAuditRequest.
+ * Use `create(ListUserAuditRequestSchema)` to create a new message.
+ */
+export const ListUserAuditRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 47);
+
+/**
+ * Describes the message identity.v1.ListUserAuditResponse.
+ * Use `create(ListUserAuditResponseSchema)` to create a new message.
+ */
+export const ListUserAuditResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 48);
 
 /**
  * Describes the message identity.v1.CreateTenantRequest.
  * Use `create(CreateTenantRequestSchema)` to create a new message.
  */
 export const CreateTenantRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 17);
+  messageDesc(file_identity_v1_identity, 49);
 
 /**
  * Describes the message identity.v1.CreateTenantResponse.
  * Use `create(CreateTenantResponseSchema)` to create a new message.
  */
 export const CreateTenantResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 18);
+  messageDesc(file_identity_v1_identity, 50);
 
 /**
  * Describes the message identity.v1.ListTenantsRequest.
  * Use `create(ListTenantsRequestSchema)` to create a new message.
  */
 export const ListTenantsRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 19);
+  messageDesc(file_identity_v1_identity, 51);
 
 /**
  * Describes the message identity.v1.ListTenantsResponse.
  * Use `create(ListTenantsResponseSchema)` to create a new message.
  */
 export const ListTenantsResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 20);
+  messageDesc(file_identity_v1_identity, 52);
+
+/**
+ * Describes the message identity.v1.UpdateTenantRequest.
+ * Use `create(UpdateTenantRequestSchema)` to create a new message.
+ */
+export const UpdateTenantRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 53);
+
+/**
+ * Describes the message identity.v1.UpdateTenantResponse.
+ * Use `create(UpdateTenantResponseSchema)` to create a new message.
+ */
+export const UpdateTenantResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 54);
+
+/**
+ * Describes the message identity.v1.SuspendTenantRequest.
+ * Use `create(SuspendTenantRequestSchema)` to create a new message.
+ */
+export const SuspendTenantRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 55);
+
+/**
+ * Describes the message identity.v1.SuspendTenantResponse.
+ * Use `create(SuspendTenantResponseSchema)` to create a new message.
+ */
+export const SuspendTenantResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 56);
+
+/**
+ * Describes the message identity.v1.ResumeTenantRequest.
+ * Use `create(ResumeTenantRequestSchema)` to create a new message.
+ */
+export const ResumeTenantRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 57);
+
+/**
+ * Describes the message identity.v1.ResumeTenantResponse.
+ * Use `create(ResumeTenantResponseSchema)` to create a new message.
+ */
+export const ResumeTenantResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 58);
+
+/**
+ * Describes the message identity.v1.CloseTenantRequest.
+ * Use `create(CloseTenantRequestSchema)` to create a new message.
+ */
+export const CloseTenantRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 59);
+
+/**
+ * Describes the message identity.v1.CloseTenantResponse.
+ * Use `create(CloseTenantResponseSchema)` to create a new message.
+ */
+export const CloseTenantResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 60);
+
+/**
+ * Describes the message identity.v1.ReopenTenantRequest.
+ * Use `create(ReopenTenantRequestSchema)` to create a new message.
+ */
+export const ReopenTenantRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 61);
+
+/**
+ * Describes the message identity.v1.ReopenTenantResponse.
+ * Use `create(ReopenTenantResponseSchema)` to create a new message.
+ */
+export const ReopenTenantResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 62);
+
+/**
+ * Describes the message identity.v1.CreateAccessRequest.
+ * Use `create(CreateAccessRequestSchema)` to create a new message.
+ */
+export const CreateAccessRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 63);
+
+/**
+ * Describes the message identity.v1.CreateAccessResponse.
+ * Use `create(CreateAccessResponseSchema)` to create a new message.
+ */
+export const CreateAccessResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 64);
+
+/**
+ * Describes the message identity.v1.ListMembersRequest.
+ * Use `create(ListMembersRequestSchema)` to create a new message.
+ */
+export const ListMembersRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 65);
+
+/**
+ * Describes the message identity.v1.ListMembersResponse.
+ * Use `create(ListMembersResponseSchema)` to create a new message.
+ */
+export const ListMembersResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 66);
+
+/**
+ * Describes the message identity.v1.UpdateMemberRequest.
+ * Use `create(UpdateMemberRequestSchema)` to create a new message.
+ */
+export const UpdateMemberRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 67);
+
+/**
+ * Describes the message identity.v1.UpdateMemberResponse.
+ * Use `create(UpdateMemberResponseSchema)` to create a new message.
+ */
+export const UpdateMemberResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 68);
+
+/**
+ * Describes the message identity.v1.RemoveMemberRequest.
+ * Use `create(RemoveMemberRequestSchema)` to create a new message.
+ */
+export const RemoveMemberRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 69);
+
+/**
+ * Describes the message identity.v1.RemoveMemberResponse.
+ * Use `create(RemoveMemberResponseSchema)` to create a new message.
+ */
+export const RemoveMemberResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 70);
+
+/**
+ * Describes the message identity.v1.CreateInvitationRequest.
+ * Use `create(CreateInvitationRequestSchema)` to create a new message.
+ */
+export const CreateInvitationRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 71);
+
+/**
+ * Describes the message identity.v1.CreateInvitationResponse.
+ * Use `create(CreateInvitationResponseSchema)` to create a new message.
+ */
+export const CreateInvitationResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 72);
+
+/**
+ * Describes the message identity.v1.ListInvitationsRequest.
+ * Use `create(ListInvitationsRequestSchema)` to create a new message.
+ */
+export const ListInvitationsRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 73);
+
+/**
+ * Describes the message identity.v1.ListInvitationsResponse.
+ * Use `create(ListInvitationsResponseSchema)` to create a new message.
+ */
+export const ListInvitationsResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 74);
+
+/**
+ * Describes the message identity.v1.DeleteInvitationRequest.
+ * Use `create(DeleteInvitationRequestSchema)` to create a new message.
+ */
+export const DeleteInvitationRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 75);
+
+/**
+ * Describes the message identity.v1.DeleteInvitationResponse.
+ * Use `create(DeleteInvitationResponseSchema)` to create a new message.
+ */
+export const DeleteInvitationResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 76);
+
+/**
+ * Describes the message identity.v1.AcceptInvitationRequest.
+ * Use `create(AcceptInvitationRequestSchema)` to create a new message.
+ */
+export const AcceptInvitationRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 77);
+
+/**
+ * Describes the message identity.v1.AcceptInvitationResponse.
+ * Use `create(AcceptInvitationResponseSchema)` to create a new message.
+ */
+export const AcceptInvitationResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 78);
+
+/**
+ * Describes the message identity.v1.ListAuditRequest.
+ * Use `create(ListAuditRequestSchema)` to create a new message.
+ */
+export const ListAuditRequestSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 79);
+
+/**
+ * Describes the message identity.v1.ListAuditResponse.
+ * Use `create(ListAuditResponseSchema)` to create a new message.
+ */
+export const ListAuditResponseSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_identity, 80);
 
 /**
  * Describes the message identity.v1.CreateApiKeyRequest.
  * Use `create(CreateApiKeyRequestSchema)` to create a new message.
  */
 export const CreateApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 21);
+  messageDesc(file_identity_v1_identity, 81);
 
 /**
  * Describes the message identity.v1.CreateApiKeyResponse.
  * Use `create(CreateApiKeyResponseSchema)` to create a new message.
  */
 export const CreateApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 22);
+  messageDesc(file_identity_v1_identity, 82);
 
 /**
  * Describes the message identity.v1.ListApiKeysRequest.
  * Use `create(ListApiKeysRequestSchema)` to create a new message.
  */
 export const ListApiKeysRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 23);
+  messageDesc(file_identity_v1_identity, 83);
 
 /**
  * Describes the message identity.v1.ListApiKeysResponse.
  * Use `create(ListApiKeysResponseSchema)` to create a new message.
  */
 export const ListApiKeysResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 24);
+  messageDesc(file_identity_v1_identity, 84);
 
 /**
  * Describes the message identity.v1.RevokeApiKeyRequest.
  * Use `create(RevokeApiKeyRequestSchema)` to create a new message.
  */
 export const RevokeApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 25);
+  messageDesc(file_identity_v1_identity, 85);
 
 /**
  * Describes the message identity.v1.RevokeApiKeyResponse.
  * Use `create(RevokeApiKeyResponseSchema)` to create a new message.
  */
 export const RevokeApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 26);
+  messageDesc(file_identity_v1_identity, 86);
 
 /**
  * Describes the message identity.v1.RotateApiKeyRequest.
  * Use `create(RotateApiKeyRequestSchema)` to create a new message.
  */
 export const RotateApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 27);
+  messageDesc(file_identity_v1_identity, 87);
 
 /**
  * Describes the message identity.v1.RotateApiKeyResponse.
  * Use `create(RotateApiKeyResponseSchema)` to create a new message.
  */
 export const RotateApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 28);
+  messageDesc(file_identity_v1_identity, 88);
 
 /**
  * Describes the message identity.v1.VerifyApiKeyRequest.
  * Use `create(VerifyApiKeyRequestSchema)` to create a new message.
  */
 export const VerifyApiKeyRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 29);
+  messageDesc(file_identity_v1_identity, 89);
 
 /**
  * Describes the message identity.v1.VerifyApiKeyResponse.
  * Use `create(VerifyApiKeyResponseSchema)` to create a new message.
  */
 export const VerifyApiKeyResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 30);
+  messageDesc(file_identity_v1_identity, 90);
 
 /**
  * Describes the message identity.v1.VerifiedKey.
  * Use `create(VerifiedKeySchema)` to create a new message.
  */
 export const VerifiedKeySchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 31);
+  messageDesc(file_identity_v1_identity, 91);
 
 /**
  * Describes the message identity.v1.VerifyTenantMemberRequest.
  * Use `create(VerifyTenantMemberRequestSchema)` to create a new message.
  */
 export const VerifyTenantMemberRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 32);
+  messageDesc(file_identity_v1_identity, 92);
 
 /**
  * Describes the message identity.v1.VerifyTenantMemberResponse.
  * Use `create(VerifyTenantMemberResponseSchema)` to create a new message.
  */
 export const VerifyTenantMemberResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_identity, 33);
+  messageDesc(file_identity_v1_identity, 93);
 
 /**
- * IdentityService manages users, tenants and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Errors carry
+ * IdentityService manages users, tenants, members and API keys. Every call needs the internal token (metadata `authorization: Bearer …`). Errors carry
  * google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is wrong, under its REST name.
  *
  * Every call may be rejected with `validation_failed` (INVALID_ARGUMENT), `unauthenticated` for the token (UNAUTHENTICATED),
  * `payload_too_large` for its message (RESOURCE_EXHAUSTED), `overloaded` (RESOURCE_EXHAUSTED) and `unavailable` (UNAVAILABLE), both with RetryInfo,
  * and `internal` (INTERNAL). After `unavailable`, `internal`, a deadline or a lost connection the outcome is unknown.
- * Further errors stand at each call: `forbidden` is PERMISSION_DENIED, `…_not_found` NOT_FOUND, `…_taken` ALREADY_EXISTS, `rate_limited` RESOURCE_EXHAUSTED.
+ * Further errors stand at each call: `forbidden`, `tenant_suspended`, `tenant_closed` and `email_unverified` are PERMISSION_DENIED, `totp_required`
+ * UNAUTHENTICATED, `…_not_found` NOT_FOUND, `…_taken` and `member_exists` ALREADY_EXISTS, `last_owner` and `token_invalid` FAILED_PRECONDITION,
+ * `rate_limited` RESOURCE_EXHAUSTED.
+ *
+ * A call for a tenant may further be rejected with `tenant_not_found` (also to users who are no members), `forbidden` (the role does not suffice, or
+ * the tenant requires a second factor that the user lacks), and, unless it says otherwise, `tenant_suspended` and `tenant_closed`.
  *
  * @generated from service identity.v1.IdentityService
  */

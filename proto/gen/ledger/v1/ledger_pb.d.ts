@@ -2834,6 +2834,52 @@ export declare type ListEventsResponse = Message<"ledger.v1.ListEventsResponse">
 export declare const ListEventsResponseSchema: GenMessage<ListEventsResponse>;
 
 /**
+ * @generated from message ledger.v1.DeleteTenantRequest
+ */
+export declare type DeleteTenantRequest = Message<"ledger.v1.DeleteTenantRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+};
+
+/**
+ * Describes the message ledger.v1.DeleteTenantRequest.
+ * Use `create(DeleteTenantRequestSchema)` to create a new message.
+ */
+export declare const DeleteTenantRequestSchema: GenMessage<DeleteTenantRequest>;
+
+/**
+ * @generated from message ledger.v1.DeleteTenantResponse
+ */
+export declare type DeleteTenantResponse = Message<"ledger.v1.DeleteTenantResponse"> & {
+  /**
+   * False while rows are left.
+   *
+   * @generated from field: bool done = 1;
+   */
+  done: boolean;
+
+  /**
+   * Sequence and hash (hex) of the last event; 0 and 64 zeros for a tenant without events.
+   *
+   * @generated from field: int64 last_sequence = 2;
+   */
+  lastSequence: bigint;
+
+  /**
+   * @generated from field: string last_hash = 3;
+   */
+  lastHash: string;
+};
+
+/**
+ * Describes the message ledger.v1.DeleteTenantResponse.
+ * Use `create(DeleteTenantResponseSchema)` to create a new message.
+ */
+export declare const DeleteTenantResponseSchema: GenMessage<DeleteTenantResponse>;
+
+/**
  * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Names, bounds and amounts are
  * those of REST: amounts are decimal strings (`10.50`), never numbers. Errors carry google.rpc.ErrorInfo, whose reason is the REST error code.
  * They carry google.rpc.BadRequest when a field is wrong, under its REST name (`start_date` for `start_ms`).
@@ -2978,6 +3024,17 @@ export declare const LedgerService: GenService<{
     methodKind: "unary";
     input: typeof GetUsageRequestSchema;
     output: typeof GetUsageResponseSchema;
+  },
+  /**
+   * DeleteTenant deletes all data of a tenant for ever and keeps the end of its log. Only identity calls it, for a closed tenant. Deletes at most some
+   * seconds' worth of rows: call it again until `done`. A call after that answers the same.
+   *
+   * @generated from rpc ledger.v1.LedgerService.DeleteTenant
+   */
+  deleteTenant: {
+    methodKind: "unary";
+    input: typeof DeleteTenantRequestSchema;
+    output: typeof DeleteTenantResponseSchema;
   },
   /**
    * GetTransaction reads one. Errors: `transaction_not_found`.

@@ -976,6 +976,40 @@ export declare type TestWebhookResponse = Message<"notifier.v1.TestWebhookRespon
 export declare const TestWebhookResponseSchema: GenMessage<TestWebhookResponse>;
 
 /**
+ * @generated from message notifier.v1.DeleteTenantRequest
+ */
+export declare type DeleteTenantRequest = Message<"notifier.v1.DeleteTenantRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+};
+
+/**
+ * Describes the message notifier.v1.DeleteTenantRequest.
+ * Use `create(DeleteTenantRequestSchema)` to create a new message.
+ */
+export declare const DeleteTenantRequestSchema: GenMessage<DeleteTenantRequest>;
+
+/**
+ * @generated from message notifier.v1.DeleteTenantResponse
+ */
+export declare type DeleteTenantResponse = Message<"notifier.v1.DeleteTenantResponse"> & {
+  /**
+   * False while rows are left.
+   *
+   * @generated from field: bool done = 1;
+   */
+  done: boolean;
+};
+
+/**
+ * Describes the message notifier.v1.DeleteTenantResponse.
+ * Use `create(DeleteTenantResponseSchema)` to create a new message.
+ */
+export declare const DeleteTenantResponseSchema: GenMessage<DeleteTenantResponse>;
+
+/**
  * NotifierService stores each tenant's webhook and delivers events to it. Every call needs the internal token (metadata
  * `authorization: Bearer …`). Errors carry google.rpc.ErrorInfo, whose reason is the REST error code, and google.rpc.BadRequest when a field is
  * wrong, under its REST name.
@@ -1118,6 +1152,17 @@ export declare const NotifierService: GenService<{
     methodKind: "unary";
     input: typeof RetryDeliveriesRequestSchema;
     output: typeof RetryDeliveriesResponseSchema;
+  },
+  /**
+   * DeleteTenant deletes all data of a tenant for ever, and ignores later events of it. Only identity calls it, for a closed tenant. Deletes at most
+   * some seconds' worth of rows: call it again until `done`. A call after that answers the same.
+   *
+   * @generated from rpc notifier.v1.NotifierService.DeleteTenant
+   */
+  deleteTenant: {
+    methodKind: "unary";
+    input: typeof DeleteTenantRequestSchema;
+    output: typeof DeleteTenantResponseSchema;
   },
   /**
    * TestWebhook sends a test event now and returns the receiver's answer; each call sends another. Errors: `webhook_not_configured`,

@@ -1,0 +1,62 @@
+// Maps rows of the database to gRPC messages.
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { ApiKeySchema, SessionSchema, TenantSchema, UserSchema } from '../../proto/gen/identity/v1/identity_pb.js';
+import { toId } from '../platform/ids.ts';
+import type { Role } from '../platform/roles.ts';
+import { expiryOf } from './api-keys.ts';
+import type { ApiKeyRow, TenantRow, UserRow } from './entities.ts';
+import type { Session } from './sessions.ts';
+
+/** Milliseconds since the Unix epoch. */
+export function ms(time: Date): bigint {
+  return BigInt(time.getTime());
+}
+
+/** The same of a time that may be unset. */
+export function maybeMs(time: Date | null): bigint | undefined {
+  return time === null ? undefined : ms(time);
+}
+
+/** A user. */
+export function userMessage(user: UserRow): MessageInitShape<typeof UserSchema> {
+  const { email, firstName, lastName, status } = user;
+  const flags = { emailVerified: user.emailVerifiedAt !== null, totpEnabled: user.totpSecret !== null };
+  return { id: toId('user', user.id), email, firstName, lastName, status, createdMs: ms(user.createdAt), ...flags };
+}
+
+/** A session. */
+export function sessionMessage(session: Session): MessageInitShape<typeof SessionSchema> {
+  return { token: session.token, expiresMs: BigInt(session.expiresMs), refreshToken: session.refreshToken };
+}
+
+/** A tenant, with the role of the user of the call. */
+export function tenantMessage(tenant: TenantRow, role: Role): MessageInitShape<typeof TenantSchema> {
+  const { name, slug, businessType, status } = tenant;
+  return {
+    id: toId('tenant', tenant.tenantId),
+    name,
+    slug,
+    businessType,
+    description: tenant.description ?? undefined,
+    status,
+    createdMs: ms(tenant.createdAt),
+    role,
+    deleteMs: maybeMs(tenant.deleteAt),
+    requireTotp: tenant.requireTotp,
+  };
+}
+
+/** A key. */
+export function keyMessage(key: ApiKeyRow): MessageInitShape<typeof ApiKeySchema> {
+  const { name, scopes, last4 } = key;
+  return {
+    id: toId('key', key.id),
+    name,
+    scopes,
+    description: key.description ?? undefined,
+    last4,
+    createdMs: ms(key.createdAt),
+    expiresMs: maybeMs(expiryOf(key)),
+    revokedMs: maybeMs(key.revokedAt),
+  };
+}
