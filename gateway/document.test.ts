@@ -62,6 +62,8 @@ describe('the OpenAPI document', () => {
         'POST /v1/auth/refresh',
         'POST /v1/auth/logout',
         'GET /v1/user',
+        'GET /v1/user/audit',
+        'GET /v1/tenants/{tenant_id}/audit',
         'GET /v1/tenants',
         'POST /v1/tenants',
         'GET /v1/tenants/{tenant_id}/api-keys',
