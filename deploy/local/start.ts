@@ -97,6 +97,8 @@ async function start(): Promise<void> {
     internalToken: settings.internalToken ?? secrets.internalToken,
     jwtPrivateKey: settings.jwtPrivateKey ?? secrets.jwtPrivateKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
+    mailDirectory: join(dataDirectory, 'mail'),
+    publicUrl: publicUrl(settings),
     insecureTargets: !settings.production,
     environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariables.includes(name))),
   };
