@@ -195,6 +195,7 @@ async function newPlan(options: ClusterOptions, databases: Record<Service, Fresh
     databases,
     internalToken: newPassword(),
     jwtPrivateKey: newSigningKey(),
+    identityEncryptionKey: newEncryptionKey(),
     webhookEncryptionKey: newEncryptionKey(),
     mailDirectory: mkdtempSync(join(currentRun().directory, 'mail-')),
     publicUrl,

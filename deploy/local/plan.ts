@@ -20,6 +20,8 @@ export interface DeploymentPlan {
   internalToken: string;
   jwtPrivateKey: string;
   /** `id:base64 of 32 bytes`. */
+  identityEncryptionKey: string;
+  /** The same. */
   webhookEncryptionKey: string;
   /** Where mails are written as files, unless the environment says. */
   mailDirectory: string;
@@ -55,6 +57,7 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
     INTERNAL_TOKEN: plan.internalToken,
     ...(service === 'identity' && {
       JWT_PRIVATE_KEY: plan.jwtPrivateKey,
+      IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey,
       ...unlessSet(plan, 'MAIL_DIR', plan.mailDirectory),
       ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
     }),

@@ -1,5 +1,6 @@
 // The settings of the identity service, read once.
 import { createPrivateKey, type KeyObject } from 'node:crypto';
+import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
 
 /** The settings of the running service. */
@@ -13,6 +14,8 @@ export interface IdentityConfig extends CommonSettings {
   mailFrom: string;
   /** The gateway's address for people, without a slash at its end: the base of links. */
   publicUrl: string;
+  /** Encrypt secrets of second factors with the first, decrypt with all. */
+  encryptionKeys: EncryptionKeys;
 }
 
 /** Throws {@link BadSetting}. */
@@ -24,6 +27,7 @@ export function identityConfig(settings: Settings): IdentityConfig {
     mail: mailTarget(settings),
     mailFrom: sender(settings.text('MAIL_FROM', 'Ledger <ledger@localhost>')),
     publicUrl: settings.httpUrl('PUBLIC_URL', 'http://127.0.0.1:8080'),
+    encryptionKeys: settings.encryptionKeys('IDENTITY_ENCRYPTION_KEY'),
   };
 }
 
