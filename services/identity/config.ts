@@ -1,5 +1,6 @@
 // The settings of the identity service, read once.
 import { createPrivateKey, type KeyObject } from 'node:crypto';
+import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
 
 /** The settings of the running service. */
@@ -7,6 +8,8 @@ export interface IdentityConfig extends CommonSettings {
   databaseUrl: string;
   /** Ed25519: the first signs, all verify. */
   signingKeys: [KeyObject, ...KeyObject[]];
+  /** Encrypt secrets of second factors with the first, decrypt with all. */
+  encryptionKeys: EncryptionKeys;
 }
 
 /** Throws {@link BadSetting}. */
@@ -15,6 +18,7 @@ export function identityConfig(settings: Settings): IdentityConfig {
     ...commonSettings(settings, 50051),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
+    encryptionKeys: settings.encryptionKeys('IDENTITY_ENCRYPTION_KEY'),
   };
 }
 
