@@ -63,6 +63,16 @@ export class Settings {
       .filter((item) => item !== '');
   }
 
+  /** The base of http or https addresses, without a slash at its end. */
+  httpUrl(name: string, fallback: string): string {
+    const value = this.text(name, fallback);
+    const url = URL.canParse(value) ? new URL(value) : undefined;
+    if (!url || !/^https?:$/.test(url.protocol) || url.username + url.password + url.search + url.hash !== '') {
+      throw new BadSetting(name, `must be an http or https address like https://ledger.example.com, not ${JSON.stringify(value)}`);
+    }
+    return url.href.replace(/\/+$/, '');
+  }
+
   /** A TCP port; 0 lets the system choose. */
   port(name: string, fallback?: number): number {
     return this.integer(name, { min: 0, max: 65535, ...(fallback === undefined ? {} : { fallback }) });
