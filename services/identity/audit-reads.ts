@@ -44,7 +44,7 @@ interface Row {
   user_agent: string | null;
   created: number;
   data: string;
-  sequence: string;
+  sequence: string | bigint;
   hash: string;
   previous_hash: string;
 }
@@ -59,7 +59,7 @@ function pageOf(scope: CursorScope, { limit, cursor }: PageRequest) {
        from ${table} where ${column} = ? and sequence < ? order by sequence desc limit ?`,
       [scope[1], before ?? '9223372036854775807', size + 1],
     );
-    const page = cutPage(rows, size, scope, (row) => row.sequence);
+    const page = cutPage(rows, size, scope, (row) => String(row.sequence));
     return { ...page, rows: page.rows.map(message) };
   };
 }
