@@ -45,7 +45,7 @@ export declare type Event = Message<"ledger.v1.Event"> & {
 
   /**
    * `transaction.posted`, `balance.updated`, `account.created`, `account.updated`, `hold.created`, `hold.captured`, `hold.voided`,
-   * `hold.expired` or `definition.changed`.
+   * `hold.expired`, `definition.changed`, `books.updated`, `period.closed` or `period.reopened`.
    *
    * @generated from field: string type = 4;
    */
@@ -155,6 +155,24 @@ export declare type Event = Message<"ledger.v1.Event"> & {
      */
     value: DefinitionChanged;
     case: "definitionChanged";
+  } | {
+    /**
+     * @generated from field: ledger.v1.BooksUpdated books_updated = 22;
+     */
+    value: BooksUpdated;
+    case: "booksUpdated";
+  } | {
+    /**
+     * @generated from field: ledger.v1.PeriodChanged period_closed = 23;
+     */
+    value: PeriodChanged;
+    case: "periodClosed";
+  } | {
+    /**
+     * @generated from field: ledger.v1.PeriodChanged period_reopened = 24;
+     */
+    value: PeriodChanged;
+    case: "periodReopened";
   } | { case: undefined; value?: undefined };
 };
 
@@ -178,7 +196,7 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
   transactionId: string;
 
   /**
-   * `single`, `double`, `reversal`, `exchange` or `capture`.
+   * `single`, `double`, `reversal`, `exchange`, `capture` or `closing`.
    *
    * @generated from field: string kind = 2;
    */
@@ -267,6 +285,20 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
    * @generated from field: optional ledger.v1.Unreversed unreversed = 15;
    */
   unreversed?: Unreversed | undefined;
+
+  /**
+   * When it counts, milliseconds since the Unix epoch; absent: when it was recorded.
+   *
+   * @generated from field: optional int64 effective_ms = 16;
+   */
+  effectiveMs?: bigint | undefined;
+
+  /**
+   * What was asked for, where a closed period moved it to the first open millisecond.
+   *
+   * @generated from field: optional int64 requested_effective_ms = 17;
+   */
+  requestedEffectiveMs?: bigint | undefined;
 };
 
 /**
@@ -649,6 +681,82 @@ export declare type DefinitionChanged = Message<"ledger.v1.DefinitionChanged"> &
  * Use `create(DefinitionChangedSchema)` to create a new message.
  */
 export declare const DefinitionChangedSchema: GenMessage<DefinitionChanged>;
+
+/**
+ * BooksUpdated describes a tenant's settings of its books after a change.
+ *
+ * @generated from message ledger.v1.BooksUpdated
+ */
+export declare type BooksUpdated = Message<"ledger.v1.BooksUpdated"> & {
+  /**
+   * A JSON object as text with the fields of REST.
+   *
+   * @generated from field: string record = 1;
+   */
+  record: string;
+};
+
+/**
+ * Describes the message ledger.v1.BooksUpdated.
+ * Use `create(BooksUpdatedSchema)` to create a new message.
+ */
+export declare const BooksUpdatedSchema: GenMessage<BooksUpdated>;
+
+/**
+ * PeriodChanged describes a period that was closed or reopened.
+ *
+ * @generated from message ledger.v1.PeriodChanged
+ */
+export declare type PeriodChanged = Message<"ledger.v1.PeriodChanged"> & {
+  /**
+   * TypeID with the prefix `period`.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Last day that is closed, `YYYY-MM-DD` in the books' time zone; absent: none is.
+   *
+   * @generated from field: optional string through = 2;
+   */
+  through?: string | undefined;
+
+  /**
+   * The first open millisecond, since the Unix epoch; absent: nothing is closed.
+   *
+   * @generated from field: optional int64 open_from_ms = 3;
+   */
+  openFromMs?: bigint | undefined;
+
+  /**
+   * @generated from field: bool final = 4;
+   */
+  final: boolean;
+
+  /**
+   * @generated from field: bool year_end = 5;
+   */
+  yearEnd: boolean;
+
+  /**
+   * @generated from field: string reason = 6;
+   */
+  reason: string;
+
+  /**
+   * Ids of the closing transactions in the same commit, which stand before this event.
+   *
+   * @generated from field: repeated string closing_transactions = 7;
+   */
+  closingTransactions: string[];
+};
+
+/**
+ * Describes the message ledger.v1.PeriodChanged.
+ * Use `create(PeriodChangedSchema)` to create a new message.
+ */
+export declare const PeriodChangedSchema: GenMessage<PeriodChanged>;
 
 /**
  * Origin says what a transaction came from.

@@ -359,6 +359,13 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
    * @generated from field: optional string override_reason = 17;
    */
   overrideReason?: string | undefined;
+
+  /**
+   * When it counts, milliseconds since the Unix epoch, from 1970 to `future_days` ahead; absent: when it is recorded.
+   *
+   * @generated from field: optional int64 effective_ms = 18;
+   */
+  effectiveMs?: bigint | undefined;
 };
 
 /**
@@ -439,7 +446,7 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
   metadata: string;
 
   /**
-   * Milliseconds since the Unix epoch; effective_at equals created_at.
+   * When it was recorded, milliseconds since the Unix epoch.
    *
    * @generated from field: int64 created_ms = 12;
    */
@@ -479,6 +486,20 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
    * @generated from field: optional ledger.v1.Unreversed unreversed = 17;
    */
   unreversed?: Unreversed | undefined;
+
+  /**
+   * When it counts.
+   *
+   * @generated from field: int64 effective_ms = 18;
+   */
+  effectiveMs: bigint;
+
+  /**
+   * What was asked for, where a closed period moved it.
+   *
+   * @generated from field: optional int64 requested_effective_ms = 19;
+   */
+  requestedEffectiveMs?: bigint | undefined;
 };
 
 /**
@@ -723,6 +744,13 @@ export declare type Capture = Message<"ledger.v1.Capture"> & {
    * @generated from field: optional bool final = 12;
    */
   final?: boolean | undefined;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: optional int64 effective_ms = 13;
+   */
+  effectiveMs?: bigint | undefined;
 };
 
 /**
@@ -820,6 +848,18 @@ export declare type Reversal = Message<"ledger.v1.Reversal"> & {
    * @generated from field: repeated ledger.v1.Entry entries = 11;
    */
   entries: Entry[];
+
+  /**
+   * As in ReverseTransactionRequest.
+   *
+   * @generated from field: optional int64 effective_ms = 12;
+   */
+  effectiveMs?: bigint | undefined;
+
+  /**
+   * @generated from field: bool effective_as_original = 13;
+   */
+  effectiveAsOriginal: boolean;
 };
 
 /**
@@ -1610,6 +1650,18 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
    * @generated from field: bool retry = 9;
    */
   retry: boolean;
+
+  /**
+   * When it counts; absent: now, or when the original counts if that is later. `effective_as_original`: when the original counts.
+   *
+   * @generated from field: optional int64 effective_ms = 10;
+   */
+  effectiveMs?: bigint | undefined;
+
+  /**
+   * @generated from field: bool effective_as_original = 11;
+   */
+  effectiveAsOriginal: boolean;
 };
 
 /**
@@ -1675,6 +1727,29 @@ export declare type GetTransactionResponse = Message<"ledger.v1.GetTransactionRe
  * Use `create(GetTransactionResponseSchema)` to create a new message.
  */
 export declare const GetTransactionResponseSchema: GenMessage<GetTransactionResponse>;
+
+/**
+ * MetadataFilter fits transactions whose metadata has one of these texts under a key that the books index. A trailing `*` is a prefix.
+ *
+ * @generated from message ledger.v1.MetadataFilter
+ */
+export declare type MetadataFilter = Message<"ledger.v1.MetadataFilter"> & {
+  /**
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * @generated from field: repeated string values = 2;
+   */
+  values: string[];
+};
+
+/**
+ * Describes the message ledger.v1.MetadataFilter.
+ * Use `create(MetadataFilterSchema)` to create a new message.
+ */
+export declare const MetadataFilterSchema: GenMessage<MetadataFilter>;
 
 /**
  * @generated from message ledger.v1.ListTransactionsRequest
@@ -1753,6 +1828,32 @@ export declare type ListTransactionsRequest = Message<"ledger.v1.ListTransaction
    * @generated from field: optional string reverses = 12;
    */
   reverses?: string | undefined;
+
+  /**
+   * When they count, both inclusive.
+   *
+   * @generated from field: optional int64 effective_from_ms = 13;
+   */
+  effectiveFromMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 effective_to_ms = 14;
+   */
+  effectiveToMs?: bigint | undefined;
+
+  /**
+   * All must fit.
+   *
+   * @generated from field: repeated ledger.v1.MetadataFilter metadata = 15;
+   */
+  metadata: MetadataFilter[];
+
+  /**
+   * Words of description and reference; all must fit.
+   *
+   * @generated from field: optional string words = 16;
+   */
+  words?: string | undefined;
 };
 
 /**
@@ -1958,6 +2059,23 @@ export declare type GetHierarchyRequest = Message<"ledger.v1.GetHierarchyRequest
    * @generated from field: optional int32 depth = 4;
    */
   depth?: number | undefined;
+
+  /**
+   * As in GetBalanceRequest, for balances.
+   *
+   * @generated from field: optional int64 as_of_ms = 5;
+   */
+  asOfMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 known_ms = 6;
+   */
+  knownMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 known_sequence = 7;
+   */
+  knownSequence?: bigint | undefined;
 };
 
 /**
@@ -2616,6 +2734,18 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
    * @generated from field: optional int64 updated_ms = 11;
    */
   updatedMs?: bigint | undefined;
+
+  /**
+   * As asked for; both absent for the balance of now.
+   *
+   * @generated from field: optional int64 as_of_ms = 12;
+   */
+  asOfMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 known_sequence = 13;
+   */
+  knownSequence?: bigint | undefined;
 };
 
 /**
@@ -2644,6 +2774,25 @@ export declare type GetBalanceRequest = Message<"ledger.v1.GetBalanceRequest"> &
    * @generated from field: string currency = 3;
    */
   currency: string;
+
+  /**
+   * As of this instant, milliseconds since the Unix epoch: what counts until then. Absent: now.
+   *
+   * @generated from field: optional int64 as_of_ms = 4;
+   */
+  asOfMs?: bigint | undefined;
+
+  /**
+   * What was recorded until then; at most one of both.
+   *
+   * @generated from field: optional int64 known_ms = 5;
+   */
+  knownMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 known_sequence = 6;
+   */
+  knownSequence?: bigint | undefined;
 };
 
 /**
@@ -2880,6 +3029,579 @@ export declare type DeleteTenantResponse = Message<"ledger.v1.DeleteTenantRespon
 export declare const DeleteTenantResponseSchema: GenMessage<DeleteTenantResponse>;
 
 /**
+ * Books are the settings of a tenant's books.
+ *
+ * @generated from message ledger.v1.Books
+ */
+export declare type Books = Message<"ledger.v1.Books"> & {
+  /**
+   * IANA name, `UTC` by default.
+   *
+   * @generated from field: string timezone = 1;
+   */
+  timezone: string;
+
+  /**
+   * Last day of the fiscal year, `MM-DD`; `02-29` is the last day of February.
+   *
+   * @generated from field: string fiscal_year_end = 2;
+   */
+  fiscalYearEnd: string;
+
+  /**
+   * @generated from field: string retained_earnings_code = 3;
+   */
+  retainedEarningsCode: string;
+
+  /**
+   * `refuse` or `next_open`: what happens to a posting into a closed period.
+   *
+   * @generated from field: string late_entries = 4;
+   */
+  lateEntries: string;
+
+  /**
+   * How far ahead a posting may count, 0 to 3,660.
+   *
+   * @generated from field: int32 future_days = 5;
+   */
+  futureDays: number;
+
+  /**
+   * Codes, also of groups, at most 50.
+   *
+   * @generated from field: repeated string cash_accounts = 6;
+   */
+  cashAccounts: string[];
+
+  /**
+   * Keys of transactions' metadata that can be searched, at most 16.
+   *
+   * @generated from field: repeated string indexed_metadata = 7;
+   */
+  indexedMetadata: string[];
+
+  /**
+   * Last closed days, `YYYY-MM-DD`; absent: none.
+   *
+   * @generated from field: optional string closed_through = 8;
+   */
+  closedThrough?: string | undefined;
+
+  /**
+   * @generated from field: optional string final_through = 9;
+   */
+  finalThrough?: string | undefined;
+
+  /**
+   * `active`.
+   *
+   * @generated from field: string status = 10;
+   */
+  status: string;
+
+  /**
+   * Keys whose index is complete.
+   *
+   * @generated from field: repeated string ready_indexes = 11;
+   */
+  readyIndexes: string[];
+
+  /**
+   * Counts changes; 0 before the first.
+   *
+   * @generated from field: int64 version = 12;
+   */
+  version: bigint;
+
+  /**
+   * @generated from field: optional int64 updated_ms = 13;
+   */
+  updatedMs?: bigint | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.Books.
+ * Use `create(BooksSchema)` to create a new message.
+ */
+export declare const BooksSchema: GenMessage<Books>;
+
+/**
+ * @generated from message ledger.v1.GetBooksRequest
+ */
+export declare type GetBooksRequest = Message<"ledger.v1.GetBooksRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+};
+
+/**
+ * Describes the message ledger.v1.GetBooksRequest.
+ * Use `create(GetBooksRequestSchema)` to create a new message.
+ */
+export declare const GetBooksRequestSchema: GenMessage<GetBooksRequest>;
+
+/**
+ * @generated from message ledger.v1.GetBooksResponse
+ */
+export declare type GetBooksResponse = Message<"ledger.v1.GetBooksResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Books books = 1;
+   */
+  books?: Books | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.GetBooksResponse.
+ * Use `create(GetBooksResponseSchema)` to create a new message.
+ */
+export declare const GetBooksResponseSchema: GenMessage<GetBooksResponse>;
+
+/**
+ * CodeList is a list that is set, even if it is empty.
+ *
+ * @generated from message ledger.v1.CodeList
+ */
+export declare type CodeList = Message<"ledger.v1.CodeList"> & {
+  /**
+   * @generated from field: repeated string items = 1;
+   */
+  items: string[];
+};
+
+/**
+ * Describes the message ledger.v1.CodeList.
+ * Use `create(CodeListSchema)` to create a new message.
+ */
+export declare const CodeListSchema: GenMessage<CodeList>;
+
+/**
+ * @generated from message ledger.v1.UpdateBooksRequest
+ */
+export declare type UpdateBooksRequest = Message<"ledger.v1.UpdateBooksRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: optional string timezone = 2;
+   */
+  timezone?: string | undefined;
+
+  /**
+   * @generated from field: optional string fiscal_year_end = 3;
+   */
+  fiscalYearEnd?: string | undefined;
+
+  /**
+   * @generated from field: optional string retained_earnings_code = 4;
+   */
+  retainedEarningsCode?: string | undefined;
+
+  /**
+   * @generated from field: optional string late_entries = 5;
+   */
+  lateEntries?: string | undefined;
+
+  /**
+   * @generated from field: optional int32 future_days = 6;
+   */
+  futureDays?: number | undefined;
+
+  /**
+   * @generated from field: optional ledger.v1.CodeList cash_accounts = 7;
+   */
+  cashAccounts?: CodeList | undefined;
+
+  /**
+   * @generated from field: optional ledger.v1.CodeList indexed_metadata = 8;
+   */
+  indexedMetadata?: CodeList | undefined;
+
+  /**
+   * Changes only this version.
+   *
+   * @generated from field: optional int64 version = 9;
+   */
+  version?: bigint | undefined;
+
+  /**
+   * @generated from field: string actor = 10;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 11;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message ledger.v1.UpdateBooksRequest.
+ * Use `create(UpdateBooksRequestSchema)` to create a new message.
+ */
+export declare const UpdateBooksRequestSchema: GenMessage<UpdateBooksRequest>;
+
+/**
+ * @generated from message ledger.v1.UpdateBooksResponse
+ */
+export declare type UpdateBooksResponse = Message<"ledger.v1.UpdateBooksResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Books books = 1;
+   */
+  books?: Books | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.UpdateBooksResponse.
+ * Use `create(UpdateBooksResponseSchema)` to create a new message.
+ */
+export declare const UpdateBooksResponseSchema: GenMessage<UpdateBooksResponse>;
+
+/**
+ * Period is one closing or reopening.
+ *
+ * @generated from message ledger.v1.Period
+ */
+export declare type Period = Message<"ledger.v1.Period"> & {
+  /**
+   * TypeID with the prefix `period`.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * `close` or `reopen`.
+   *
+   * @generated from field: string action = 2;
+   */
+  action: string;
+
+  /**
+   * `YYYY-MM-DD`; absent: nothing stays closed.
+   *
+   * @generated from field: optional string through = 3;
+   */
+  through?: string | undefined;
+
+  /**
+   * @generated from field: bool final = 4;
+   */
+  final: boolean;
+
+  /**
+   * @generated from field: bool year_end = 5;
+   */
+  yearEnd: boolean;
+
+  /**
+   * @generated from field: repeated string closing_transactions = 6;
+   */
+  closingTransactions: string[];
+
+  /**
+   * @generated from field: string reason = 7;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string actor = 8;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: int64 created_ms = 9;
+   */
+  createdMs: bigint;
+
+  /**
+   * @generated from field: int64 sequence = 10;
+   */
+  sequence: bigint;
+};
+
+/**
+ * Describes the message ledger.v1.Period.
+ * Use `create(PeriodSchema)` to create a new message.
+ */
+export declare const PeriodSchema: GenMessage<Period>;
+
+/**
+ * @generated from message ledger.v1.ClosePeriodRequest
+ */
+export declare type ClosePeriodRequest = Message<"ledger.v1.ClosePeriodRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * `YYYY-MM-DD` in the books' time zone.
+   *
+   * @generated from field: string through = 2;
+   */
+  through: string;
+
+  /**
+   * @generated from field: bool final = 3;
+   */
+  final: boolean;
+
+  /**
+   * @generated from field: bool year_end = 4;
+   */
+  yearEnd: boolean;
+
+  /**
+   * At most 1,000 code points.
+   *
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string actor = 6;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 7;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message ledger.v1.ClosePeriodRequest.
+ * Use `create(ClosePeriodRequestSchema)` to create a new message.
+ */
+export declare const ClosePeriodRequestSchema: GenMessage<ClosePeriodRequest>;
+
+/**
+ * @generated from message ledger.v1.ClosePeriodResponse
+ */
+export declare type ClosePeriodResponse = Message<"ledger.v1.ClosePeriodResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Period period = 1;
+   */
+  period?: Period | undefined;
+
+  /**
+   * @generated from field: bool repeated = 2;
+   */
+  repeated: boolean;
+};
+
+/**
+ * Describes the message ledger.v1.ClosePeriodResponse.
+ * Use `create(ClosePeriodResponseSchema)` to create a new message.
+ */
+export declare const ClosePeriodResponseSchema: GenMessage<ClosePeriodResponse>;
+
+/**
+ * @generated from message ledger.v1.ReopenPeriodRequest
+ */
+export declare type ReopenPeriodRequest = Message<"ledger.v1.ReopenPeriodRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: optional string through = 2;
+   */
+  through?: string | undefined;
+
+  /**
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string actor = 4;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 5;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message ledger.v1.ReopenPeriodRequest.
+ * Use `create(ReopenPeriodRequestSchema)` to create a new message.
+ */
+export declare const ReopenPeriodRequestSchema: GenMessage<ReopenPeriodRequest>;
+
+/**
+ * @generated from message ledger.v1.ReopenPeriodResponse
+ */
+export declare type ReopenPeriodResponse = Message<"ledger.v1.ReopenPeriodResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Period period = 1;
+   */
+  period?: Period | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.ReopenPeriodResponse.
+ * Use `create(ReopenPeriodResponseSchema)` to create a new message.
+ */
+export declare const ReopenPeriodResponseSchema: GenMessage<ReopenPeriodResponse>;
+
+/**
+ * @generated from message ledger.v1.ListPeriodsRequest
+ */
+export declare type ListPeriodsRequest = Message<"ledger.v1.ListPeriodsRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: int32 limit = 2;
+   */
+  limit: number;
+
+  /**
+   * @generated from field: string cursor = 3;
+   */
+  cursor: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListPeriodsRequest.
+ * Use `create(ListPeriodsRequestSchema)` to create a new message.
+ */
+export declare const ListPeriodsRequestSchema: GenMessage<ListPeriodsRequest>;
+
+/**
+ * @generated from message ledger.v1.ListPeriodsResponse
+ */
+export declare type ListPeriodsResponse = Message<"ledger.v1.ListPeriodsResponse"> & {
+  /**
+   * @generated from field: repeated ledger.v1.Period periods = 1;
+   */
+  periods: Period[];
+
+  /**
+   * @generated from field: string next_cursor = 2;
+   */
+  nextCursor: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListPeriodsResponse.
+ * Use `create(ListPeriodsResponseSchema)` to create a new message.
+ */
+export declare const ListPeriodsResponseSchema: GenMessage<ListPeriodsResponse>;
+
+/**
+ * @generated from message ledger.v1.ListDailyBalancesRequest
+ */
+export declare type ListDailyBalancesRequest = Message<"ledger.v1.ListDailyBalancesRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string account_code = 2;
+   */
+  accountCode: string;
+
+  /**
+   * @generated from field: string currency = 3;
+   */
+  currency: string;
+
+  /**
+   * First and last day, `YYYY-MM-DD`, at most 366.
+   *
+   * @generated from field: string from = 4;
+   */
+  from: string;
+
+  /**
+   * @generated from field: string to = 5;
+   */
+  to: string;
+
+  /**
+   * @generated from field: optional int64 known_ms = 6;
+   */
+  knownMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 known_sequence = 7;
+   */
+  knownSequence?: bigint | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.ListDailyBalancesRequest.
+ * Use `create(ListDailyBalancesRequestSchema)` to create a new message.
+ */
+export declare const ListDailyBalancesRequestSchema: GenMessage<ListDailyBalancesRequest>;
+
+/**
+ * DailyBalance is one day of an account, decimal strings.
+ *
+ * @generated from message ledger.v1.DailyBalance
+ */
+export declare type DailyBalance = Message<"ledger.v1.DailyBalance"> & {
+  /**
+   * @generated from field: string date = 1;
+   */
+  date: string;
+
+  /**
+   * @generated from field: string opening = 2;
+   */
+  opening: string;
+
+  /**
+   * @generated from field: string debits = 3;
+   */
+  debits: string;
+
+  /**
+   * @generated from field: string credits = 4;
+   */
+  credits: string;
+
+  /**
+   * @generated from field: string closing = 5;
+   */
+  closing: string;
+};
+
+/**
+ * Describes the message ledger.v1.DailyBalance.
+ * Use `create(DailyBalanceSchema)` to create a new message.
+ */
+export declare const DailyBalanceSchema: GenMessage<DailyBalance>;
+
+/**
+ * @generated from message ledger.v1.ListDailyBalancesResponse
+ */
+export declare type ListDailyBalancesResponse = Message<"ledger.v1.ListDailyBalancesResponse"> & {
+  /**
+   * @generated from field: repeated ledger.v1.DailyBalance days = 1;
+   */
+  days: DailyBalance[];
+};
+
+/**
+ * Describes the message ledger.v1.ListDailyBalancesResponse.
+ * Use `create(ListDailyBalancesResponseSchema)` to create a new message.
+ */
+export declare const ListDailyBalancesResponseSchema: GenMessage<ListDailyBalancesResponse>;
+
+/**
  * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Names, bounds and amounts are
  * those of REST: amounts are decimal strings (`10.50`), never numbers. Errors carry google.rpc.ErrorInfo, whose reason is the REST error code.
  * They carry google.rpc.BadRequest when a field is wrong, under its REST name (`start_date` for `start_ms`).
@@ -3035,6 +3757,70 @@ export declare const LedgerService: GenService<{
     methodKind: "unary";
     input: typeof DeleteTenantRequestSchema;
     output: typeof DeleteTenantResponseSchema;
+  },
+  /**
+   * GetBooks reads the settings of a tenant's books, defaults where nothing was set.
+   *
+   * @generated from rpc ledger.v1.LedgerService.GetBooks
+   */
+  getBooks: {
+    methodKind: "unary";
+    input: typeof GetBooksRequestSchema;
+    output: typeof GetBooksResponseSchema;
+  },
+  /**
+   * UpdateBooks changes the fields that are set. A call that changes nothing creates no version and no event. Errors: `version_conflict`,
+   * `immutable` (the time zone while a period is closed) as `validation_failed`, `account_not_found`, `account_is_group`.
+   *
+   * @generated from rpc ledger.v1.LedgerService.UpdateBooks
+   */
+  updateBooks: {
+    methodKind: "unary";
+    input: typeof UpdateBooksRequestSchema;
+    output: typeof UpdateBooksResponseSchema;
+  },
+  /**
+   * ClosePeriod closes all that is effective until the end of a day. A second call answers the same period with `repeated`. Errors:
+   * `period_not_over`, `period_closed` (an earlier day than the last closed one), `report_too_large` (a year end of more than 20,000 balances).
+   *
+   * @generated from rpc ledger.v1.LedgerService.ClosePeriod
+   */
+  closePeriod: {
+    methodKind: "unary";
+    input: typeof ClosePeriodRequestSchema;
+    output: typeof ClosePeriodResponseSchema;
+  },
+  /**
+   * ReopenPeriod leaves closed only what ends at or before a day; without one, nothing. Errors: `period_final`, `period_closed` (beyond the last
+   * closed day).
+   *
+   * @generated from rpc ledger.v1.LedgerService.ReopenPeriod
+   */
+  reopenPeriod: {
+    methodKind: "unary";
+    input: typeof ReopenPeriodRequestSchema;
+    output: typeof ReopenPeriodResponseSchema;
+  },
+  /**
+   * ListPeriods pages through closings and reopenings, newest first.
+   *
+   * @generated from rpc ledger.v1.LedgerService.ListPeriods
+   */
+  listPeriods: {
+    methodKind: "unary";
+    input: typeof ListPeriodsRequestSchema;
+    output: typeof ListPeriodsResponseSchema;
+  },
+  /**
+   * ListDailyBalances reads opening, movements and closing of one account and currency for each day, oldest first, by effective time. Errors as
+   * GetBalance.
+   *
+   * @generated from rpc ledger.v1.LedgerService.ListDailyBalances
+   */
+  listDailyBalances: {
+    methodKind: "unary";
+    input: typeof ListDailyBalancesRequestSchema;
+    output: typeof ListDailyBalancesResponseSchema;
   },
   /**
    * GetTransaction reads one. Errors: `transaction_not_found`.
