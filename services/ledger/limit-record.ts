@@ -4,7 +4,8 @@ import { signedMinor, toDecimal } from '../platform/money.ts';
 import { Refusal } from './accounting.ts';
 import { checkedCode, checkedCurrency, checkedText, invalid, oneOf } from './fields.ts';
 import { checkedAmount } from './payment-fields.ts';
-import { isTimeZone, type Calendar, type Limit } from './velocity.ts';
+import { isTimeZone, type Calendar } from '../platform/calendar.ts';
+import type { Limit } from './velocity.ts';
 
 /** A limit's window as it is sent and shown. */
 type WindowRecord = { rolling_seconds: number } | { calendar: Calendar; time_zone: string };

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
+import { isTimeZone, type Calendar } from '../platform/calendar.ts';
 import {
   addUse,
   exceededBy,
   givenBack,
-  isTimeZone,
   stepAt,
   stepsOf,
   stepsText,
@@ -11,7 +11,6 @@ import {
   usedAt,
   usesOf,
   windowAt,
-  type Calendar,
   type Limit,
   type LimitRules,
   type Step,

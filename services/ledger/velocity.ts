@@ -6,8 +6,7 @@
 // - calendar: all but the newest are dropped, so that a replay needs no time zones.
 // A step may fall to zero and stays. With its limit all of a subject's steps are deleted.
 
-/** Length of a window of a calendar. */
-export type Calendar = 'day' | 'week' | 'month' | 'year';
+import { beginOf, firstDayOf, localDay, type Calendar } from '../platform/calendar.ts';
 
 /** A window by a calendar: its days begin at local midnight, its weeks on Monday. */
 export interface CalendarWindow {
@@ -180,18 +179,6 @@ export function stepsOf(text: string): Step[] {
   return (JSON.parse(text) as [number, string, number][]).map(([startMs, amount, count]) => [startMs, BigInt(amount), count]);
 }
 
-/** Whether a time zone is known by this name. */
-export function isTimeZone(name: string): boolean {
-  // Intl accepts offsets such as `+01:00` as well, which know no summer time.
-  if (!/^[A-Za-z]/.test(name)) return false;
-  try {
-    formatOf(name);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 // Milliseconds of a step: a sixtieth of the window in whole seconds, rounded up.
 function stepLength(seconds: number): number {
   return Math.ceil(seconds / 60) * 1000;
@@ -215,45 +202,4 @@ function periodAt(window: CalendarWindow, atMs: number): { startMs: number; endM
   const period = { startMs: beginOf(timeZone, first), endMs: beginOf(timeZone, next) };
   periods.set(window, period);
   return period;
-}
-
-// Days are those of a calendar, without a time zone: as if midnight were that of UTC.
-function firstDayOf(calendar: Calendar, day: number): number {
-  const date = new Date(day);
-  if (calendar === 'week') return day - ((date.getUTCDay() + 6) % 7) * dayMs;
-  if (calendar === 'month') return Date.UTC(date.getUTCFullYear(), date.getUTCMonth());
-  return calendar === 'year' ? Date.UTC(date.getUTCFullYear()) : day;
-}
-
-// The first second of a local day, by binary search: midnight may be skipped, and so may be a whole day.
-function beginOf(timeZone: string, day: number): number {
-  let [before, from] = [(day - dayMs) / 1000, (day + dayMs) / 1000];
-  while (from - before > 1) {
-    const middle = Math.floor((before + from) / 2);
-    if (localDay(timeZone, middle * 1000) >= day) from = middle;
-    else before = middle;
-  }
-  return from * 1000;
-}
-
-function localDay(timeZone: string, atMs: number): number {
-  const parts = Object.fromEntries(
-    formatOf(timeZone)
-      .formatToParts(atMs)
-      .map(({ type, value }) => [type, Number(value)]),
-  );
-  return Date.UTC(parts['year'] as number, (parts['month'] as number) - 1, parts['day']);
-}
-
-const formats = new Map<string, Intl.DateTimeFormat>();
-
-function formatOf(timeZone: string): Intl.DateTimeFormat {
-  let format = formats.get(timeZone);
-  if (!format) {
-    format = new Intl.DateTimeFormat('en-US', { timeZone, calendar: 'gregory', year: 'numeric', month: 'numeric', day: 'numeric' });
-    // The names of clients: with their upper and lower case there are more than there are time zones.
-    if (formats.size >= 1_000) formats.clear();
-    formats.set(timeZone, format);
-  }
-  return format;
 }
