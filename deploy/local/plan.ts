@@ -49,8 +49,8 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
     PORT: String(port),
     DATABASE_URL: plan.databases[service].serviceUrl,
     INTERNAL_TOKEN: plan.internalToken,
-    ...(service === 'identity' && { JWT_PRIVATE_KEY: plan.jwtPrivateKey }),
-    ...(service === 'ledger' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
+    ...(service === 'identity' && { JWT_PRIVATE_KEY: plan.jwtPrivateKey, LEDGER_ADDR: plan.addresses.ledger.join(',') }),
+    ...(service !== 'notifier' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {
       WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,
       ...(!['', '_FILE'].some((end) => plan.environment[`WEBHOOK_ALLOW_INSECURE_TARGETS${end}`]) && {

@@ -7,7 +7,14 @@ export interface IdentityConfig extends CommonSettings {
   databaseUrl: string;
   /** Ed25519: the first signs, all verify. */
   signingKeys: [KeyObject, ...KeyObject[]];
+  /** How long after it was closed a tenant is deleted, milliseconds. */
+  deleteAfterMs: number;
+  /** `host:port` of the ledger and of the notifier, which delete their rows of a tenant. */
+  ledgerAddresses: string[];
+  notifierAddresses: string[];
 }
+
+const dayMs = 86_400_000;
 
 /** Throws {@link BadSetting}. */
 export function identityConfig(settings: Settings): IdentityConfig {
@@ -15,6 +22,9 @@ export function identityConfig(settings: Settings): IdentityConfig {
     ...commonSettings(settings, 50051),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
+    deleteAfterMs: Math.ceil(settings.decimal('TENANT_DELETE_DAYS', { max: 36_500, fallback: 30 }) * dayMs),
+    ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
+    notifierAddresses: settings.addresses('NOTIFIER_ADDR', '127.0.0.1:50053'),
   };
 }
 
