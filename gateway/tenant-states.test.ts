@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { newId } from '../services/platform/ids.ts';
+import { newId, type Prefix } from '../services/platform/ids.ts';
 import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
 import type { Tenant } from '../test/cluster.ts';
 import { deposit } from '../test/customer.ts';
@@ -27,14 +27,13 @@ async function walletWithKeys(): Promise<{ tenant: Tenant; keys: string[] }> {
 const post = (tenant: Tenant, key: string, idempotency_key: string) =>
   cluster.rest('POST', `/v1/tenants/${tenant.slug}/transactions/double-entry`, { key, body: { idempotency_key, ...deposit('1.00') } });
 
+const prefixes: Record<string, Prefix> = { transaction: 'txn', delivery: 'wh_delivery', invitation: 'inv' };
 const pathOf = ({ path }: Operation, tenant: Tenant) =>
   path
     .replace('{slug}', tenant.slug)
     .replace('{tenant_id}', tenant.id)
     .replace('{account_code}', 'CUSTOMER-WALLETS-USD')
-    .replaceAll(/\{([a-z]+)_id\}/g, (_, name: string) =>
-      newId(({ transaction: 'txn', delivery: 'wh_delivery' } as Record<string, string>)[name] ?? name),
-    );
+    .replaceAll(/\{([a-z]+)_id\}/g, (_, name: string) => newId(prefixes[name] ?? (name as Prefix)));
 
 describe.each([
   ['suspend', 'suspended', 'resume'],

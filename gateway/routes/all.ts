@@ -3,6 +3,7 @@ import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { accessRoutes } from './access.ts';
 import { accountRoutes } from './accounts.ts';
+import { auditRoutes } from './audit.ts';
 import { balanceRoutes } from './balances.ts';
 import { batchRoutes } from './batch.ts';
 import { chartRoutes } from './chart.ts';
@@ -30,6 +31,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   tenantStateRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);
+  auditRoutes(app, parts);
   chartRoutes(app, parts);
   newAccountRoutes(app, parts);
   accountRoutes(app, parts);

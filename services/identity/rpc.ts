@@ -4,6 +4,7 @@ import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import type { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { logFields } from '../platform/serve.ts';
 import { createAccess, createKey, listKeys, revokeKey, rotateKey, verifyKey } from './api-keys.ts';
+import { listAudit, listUserAudit } from './audit-reads.ts';
 import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
 import * as field from './fields.ts';
@@ -35,7 +36,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
       refresh: answer(async (request, { signal }) => {
         const refreshToken = field.secret('refresh_token', request.refreshToken);
         const address = field.clientAddress(request.clientAddress);
-        const { session, user } = await unauthenticated.run(address, signal, () => refreshSession(orm, signer, refreshToken));
+        const { session, user } = await unauthenticated.run(address, signal, () => refreshSession(orm, signer, refreshToken, request));
         return { session: sessionMessage(session), user: userMessage(user) };
       }),
       logout: answer(async (request, { signal }) => {
@@ -49,6 +50,14 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return {};
       }),
       getUser: ofUser(async (request) => ({ user: userMessage(await userById(orm, request.userId)) })),
+      listUserAudit: ofUser(async (request) => {
+        const { rows: entries, nextCursor } = await listUserAudit(orm, request);
+        return { entries, nextCursor };
+      }),
+      listAudit: ofUser(async (request) => {
+        const { rows: entries, nextCursor } = await listAudit(orm, request);
+        return { entries, nextCursor };
+      }),
       createTenant: ofUser(async (request) => ({ tenant: tenantMessage(await createTenant(orm, request), 'owner') })),
       listTenants: ofUser(async (request) => {
         const page = await listTenants(orm, request.userId, request.limit, request.cursor);
