@@ -6,6 +6,7 @@ import { logFields } from '../platform/serve.ts';
 import { createAccess, createKey, listKeys, revokeKey, rotateKey, verifyKey } from './api-keys.ts';
 import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
+import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
@@ -42,6 +43,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
+      ...credentialCalls(parts),
       verifyUser: ofUser(async (request) => {
         await sessionUser(entityManager(orm), request.userId, request.sessionId);
         return {};

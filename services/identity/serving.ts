@@ -6,6 +6,7 @@ import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
+import { SecretEncryption } from '../platform/secret-encryption.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { identityConfig } from './config.ts';
@@ -51,7 +52,8 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
   const limits = { unauthenticated: unauthenticatedLimit(), users: userLimit() };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits };
+  const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', config.encryptionKeys);
+  const parts = { orm, pool, secrets, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits };
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),
