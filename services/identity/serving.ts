@@ -8,6 +8,7 @@ import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { deleteExpiredAudit } from './audit.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
 import { Passwords } from './passwords.ts';
@@ -31,7 +32,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool)]).catch((error: unknown) =>
+    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredAudit(pool)]).catch((error: unknown) =>
       logger.warn({ err: error }, 'retention job failed'),
     );
   }, retentionMs);
