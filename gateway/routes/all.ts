@@ -17,6 +17,7 @@ import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
+import { tenantStateRoutes } from './tenant-states.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
@@ -27,6 +28,7 @@ import { webhookRoutes } from './webhooks.ts';
 export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
   tenantRoutes(app, parts);
+  tenantStateRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);
   auditRoutes(app, parts);

@@ -10,12 +10,13 @@ import { entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
+import { stateHandlers, type StateParts } from './state-rpc.ts';
 import { memberOf } from './tenant-changes.ts';
 import { createTenant, listTenants, tenantUuid } from './tenants.ts';
 import { login, register, userById, type LoginParts } from './users.ts';
 
 /** What the calls need. */
-export interface IdentityParts extends LoginParts {
+export interface IdentityParts extends LoginParts, StateParts {
   users: FairSemaphore;
 }
 
@@ -25,6 +26,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...stateHandlers(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
         const { session, user, rateLimit } = await login(parts, request, signal);

@@ -52,7 +52,8 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
   const limits = { unauthenticated: unauthenticatedLimit(), users: userLimit() };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits };
+  const { signingKeys, deleteAfterMs } = config;
+  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(signingKeys), deleteAfterMs, ...limits };
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),
