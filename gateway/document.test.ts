@@ -57,17 +57,34 @@ describe('the OpenAPI document', () => {
   test('has every route that the specification and its decisions name', () => {
     expect(contract.operations.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(
       [
+        // Users.
         'POST /v1/auth/register',
         'POST /v1/auth/login',
         'POST /v1/auth/refresh',
         'POST /v1/auth/logout',
         'GET /v1/user',
+        // Email and password.
+        // Second factor.
+        // Identity providers.
+        // Tenants.
         'GET /v1/tenants',
         'POST /v1/tenants',
+        // Keys.
         'GET /v1/tenants/{tenant_id}/api-keys',
         'POST /v1/tenants/{tenant_id}/api-keys',
         'DELETE /v1/tenants/{tenant_id}/api-keys/{key_id}',
         'POST /v1/tenants/{tenant_id}/api-keys/{key_id}/rotate',
+        'POST /v1/tenants/{tenant_id}/access',
+        // Members.
+        // States.
+        'POST /v1/tenants/{tenant_id}/suspend',
+        'POST /v1/tenants/{tenant_id}/resume',
+        'POST /v1/tenants/{tenant_id}/close',
+        'POST /v1/tenants/{tenant_id}/reopen',
+        // Audit.
+        'GET /v1/user/audit',
+        'GET /v1/tenants/{tenant_id}/audit',
+        // Ledger.
         'POST /v1/tenants/{slug}/accounts/setup',
         'GET /v1/tenants/{slug}/accounts/hierarchy',
         'GET /v1/tenants/{slug}/accounts',
@@ -109,6 +126,7 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{slug}/webhooks/retry',
         'GET /v1/tenants/{slug}/webhooks/{delivery_id}',
         'POST /v1/tenants/{slug}/webhooks/{delivery_id}/retry',
+        // Operations.
         'GET /healthz',
         'GET /readyz',
         'GET /metrics',

@@ -65,7 +65,19 @@ test('the examples of the document are accepted as they stand, from registration
   known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
   known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
-  await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'createAccounts', 'listAccounts', 'getHierarchy');
+  await all(
+    'createAccess',
+    'listApiKeys',
+    'rotateApiKey',
+    'revokeApiKey',
+    'listAudit',
+    'listUserAudit',
+    'setUpChart',
+    'createAccount',
+    'createAccounts',
+    'listAccounts',
+    'getHierarchy',
+  );
   known['transaction_id'] = (await all('postSingle', 'postExchange', 'postDouble')).transaction.transaction_id;
   await all('submitBatch', 'importTransactions');
   known['hold_id'] = (await all('createHold')).hold.hold_id;
@@ -78,7 +90,8 @@ test('the examples of the document are accepted as they stand, from registration
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
   await cluster.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
-  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook', 'logout');
+  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook');
+  await all('suspendTenant', 'resumeTenant', 'closeTenant', 'reopenTenant', 'logout');
 
   // The last of the bodies would do once more what can be done once.
   expect((await send('reverseTransaction')).statuses).toEqual([201, 201, 409]);
