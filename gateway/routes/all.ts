@@ -18,6 +18,7 @@ import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
+import { passwordRoutes, secondFactorRoutes } from './second-factor.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
@@ -27,6 +28,8 @@ import { webhookRoutes } from './webhooks.ts';
 /** Registers them. */
 export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
+  passwordRoutes(app, parts);
+  secondFactorRoutes(app, parts);
   tenantRoutes(app, parts);
   tenantStateRoutes(app, parts);
   keyRoutes(app, parts);
