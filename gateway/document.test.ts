@@ -64,6 +64,10 @@ describe('the OpenAPI document', () => {
         'POST /v1/auth/logout',
         'GET /v1/user',
         // Email and password.
+        'POST /v1/auth/email/send',
+        'POST /v1/auth/email/verify',
+        'POST /v1/auth/password/forgot',
+        'POST /v1/auth/password/reset',
         // Second factor.
         // Identity providers.
         // Tenants.

@@ -11,6 +11,7 @@ import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { keyRoutes } from './keys.ts';
+import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
 import { operationRoutes, type Operations } from './operations.ts';
@@ -26,6 +27,7 @@ import { webhookRoutes } from './webhooks.ts';
 /** Registers them. */
 export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
+  mailRoutes(app, parts);
   tenantRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);

@@ -10,6 +10,9 @@ import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
+import { openMailTransport } from './mail-transport.ts';
+import { MailWorker } from './mail-worker.ts';
+import { deleteExpiredMails } from './mails.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
@@ -18,6 +21,8 @@ import { deleteExpiredFailures } from './login-throttle.ts';
 import { unauthenticatedLimit, userLimit } from './users.ts';
 
 const retentionMs = 10 * 60_000;
+/** How long a stop waits for mails that are being sent. */
+const mailGraceMs = 5_000;
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, whose messages name the fix. */
 export async function serveIdentity(settings: Settings, lifetime: Lifetime): Promise<void> {
@@ -31,11 +36,16 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool)]).catch((error: unknown) =>
+    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredMails(pool)]).catch((error: unknown) =>
       logger.warn({ err: error }, 'retention job failed'),
     );
   }, retentionMs);
   lifetime.add('retention job', () => clearInterval(retention));
+
+  const send = await openMailTransport(config);
+  const mails = new MailWorker({ pool, send, publicUrl: config.publicUrl, logger, metrics });
+  mails.start();
+  lifetime.add('mails', () => mails.stop(mailGraceMs));
 
   const ask = databaseState(pool, logger);
   const readiness = async (): Promise<Readiness> => {
