@@ -81,6 +81,10 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{tenant_id}/access',
         // Members.
         // States.
+        'POST /v1/tenants/{tenant_id}/suspend',
+        'POST /v1/tenants/{tenant_id}/resume',
+        'POST /v1/tenants/{tenant_id}/close',
+        'POST /v1/tenants/{tenant_id}/reopen',
         // Audit.
         'GET /v1/user/audit',
         'GET /v1/tenants/{tenant_id}/audit',

@@ -28,14 +28,18 @@ export function smtpError(responseCode: number, message: string): Error {
 export async function startMailServer(options: SMTPServerOptions = {}, port = 0): Promise<MailServer> {
   const own = port === 0 ? await testPort() : port;
   const [mails, recipients, sessions]: [Mail[], string[], MailServer['sessions']] = [[], [], []];
-  const { onRcptTo, ...rest } = options;
   const server = new SMTPServer({
     authOptional: true,
     disabledCommands: ['STARTTLS'],
     // Otherwise each connection waits for a name server.
     disableReverseLookup: true,
     closeTimeout: 100,
+    ...options,
     onData(stream, session, done) {
+      if (options.onData) {
+        options.onData(stream, session, done);
+        return;
+      }
       buffer(stream)
         .then((source) => parseMail(source))
         .then((mail) => {
@@ -46,10 +50,9 @@ export async function startMailServer(options: SMTPServerOptions = {}, port = 0)
     },
     onRcptTo(address, session, done) {
       recipients.push(address.address);
-      if (onRcptTo) onRcptTo.call(server, address, session, done);
+      if (options.onRcptTo) options.onRcptTo(address, session, done);
       else done();
     },
-    ...rest,
   });
   server.on('error', () => undefined);
   await new Promise<void>((done) => server.listen(own, '127.0.0.1', done));
@@ -63,6 +66,6 @@ export async function startMailServer(options: SMTPServerOptions = {}, port = 0)
         () => Promise.resolve(mails.filter((mail) => mail.to?.some(({ address }) => address === email))),
         (found) => found.length >= count,
       ),
-    close: () => new Promise((done) => void server.close(() => done())),
+    close: () => new Promise((done) => server.close(done)),
   };
 }

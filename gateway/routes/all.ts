@@ -18,6 +18,7 @@ import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
+import { tenantStateRoutes } from './tenant-states.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
@@ -29,6 +30,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
   mailRoutes(app, parts);
   tenantRoutes(app, parts);
+  tenantStateRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);
   auditRoutes(app, parts);

@@ -1,23 +1,14 @@
 // Routes that mail tokens to users, and those that take them; invitations stand elsewhere.
 import { email, object, secret } from '../fields.ts';
 import { userRecord } from '../mapping.ts';
-import type { Doc } from '../openapi.ts';
-import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { exampleUser } from './users.ts';
+import { changedUser, exampleUser, noData } from './users.ts';
 
 /** A token as mails carry it. */
 export const exampleToken = '5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs';
 
 const token = secret(1, 512, { description: 'From the link of the mail. Works once.', example: exampleToken });
-
-const done = (description: string, message: string): Doc['answers'][number] => ({
-  description,
-  schema: { type: 'object' },
-  example: {},
-  message,
-});
 
 /** `/v1/auth/email/*`, `/v1/auth/password/forgot` and `/v1/auth/password/reset`. */
 export function mailRoutes(app: App, { identity }: Services): void {
@@ -32,7 +23,7 @@ export function mailRoutes(app: App, { identity }: Services): void {
           summary: 'Mail a token that verifies the address',
           description:
             'The token is valid for 24 hours. Nothing is sent if the address is verified. The limit is 5 mails an hour to an address, of all kinds together.',
-          answers: { 202: done('Accepted', 'Verification email requested') },
+          answers: { 202: { description: 'Accepted', ...noData, message: 'Verification email requested' } },
           errors: ['rate_limited'],
         },
       },
@@ -59,7 +50,7 @@ export function mailRoutes(app: App, { identity }: Services): void {
           answers: {
             200: {
               description: 'Verified',
-              schema: record({ user: ref('User') }),
+              ...changedUser,
               example: { user: { ...exampleUser, email_verified: true } },
               message: 'Email verified',
             },
@@ -88,7 +79,7 @@ export function mailRoutes(app: App, { identity }: Services): void {
           description:
             'The answer and its time are always the same, whether a user has this email or not. The token is valid for one hour. Beyond 5 mails an hour to an address nothing is sent.',
           bodies: { ada: { email: 'ada@example.com' } },
-          answers: { 202: done('Accepted', 'If a user has this email, a mail is on its way') },
+          answers: { 202: { description: 'Accepted', ...noData, message: 'If a user has this email, a mail is on its way' } },
         },
       },
     },
@@ -114,7 +105,7 @@ export function mailRoutes(app: App, { identity }: Services): void {
             'The second factor stays. API keys stay. Links to identity providers stay if the email address was verified.',
           ].join(' '),
           bodies: { token: { token: exampleToken, password: 'correct horse battery' } },
-          answers: { 200: done('Reset', 'Password reset') },
+          answers: { 200: { description: 'Reset', ...noData, message: 'Password reset' } },
           errors: ['token_invalid'],
         },
       },

@@ -58,7 +58,10 @@ describe('the verification of an address', () => {
     expect(user.emailVerified).toBe(false);
     expect((await client.verifyEmail({ token })).user).toEqual({ ...user, emailVerified: true });
     expect((await client.getUser({ userId: user.id })).user!.emailVerified).toBe(true);
-    const { rows } = await admin.query('select type, actor, subject, data from user_audit where user_id = $1 order by sequence desc limit 1', [toUuid('user', user.id)]);
+    const { rows } = await admin.query(
+      'select type, actor, subject, data from user_audit where user_id = $1 order by sequence desc limit 1',
+      [toUuid('user', user.id)],
+    );
     expect(rows).toEqual([{ type: 'email.verified', actor: null, subject: user.id, data: JSON.stringify({ email: user.email }) }]);
   });
 

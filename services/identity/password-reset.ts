@@ -35,7 +35,7 @@ export async function forgotPassword(
 
 /**
  * Sets a new password, and ends all sessions, access keys and other reset tokens of the user. The second factor stays. Identities of providers stay
- * if the address was verified before; otherwise somebody else may have linked them. Throws `validation_failed`, `token_invalid`, `overloaded`,
+ * if the address was verified before; otherwise another person may have linked them. Throws `validation_failed`, `token_invalid`, `overloaded`,
  * {@link Overloaded}.
  */
 export async function resetPassword(
