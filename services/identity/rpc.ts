@@ -7,6 +7,7 @@ import { createAccess, createKey, listKeys, revokeKey, rotateKey, verifyKey } fr
 import { listAudit, listUserAudit } from './audit-reads.ts';
 import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
+import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
@@ -45,6 +46,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
+      ...credentialCalls(parts),
       verifyUser: ofUser(async (request) => {
         await sessionUser(entityManager(orm), request.userId, request.sessionId);
         return {};
