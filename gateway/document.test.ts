@@ -65,6 +65,10 @@ describe('the OpenAPI document', () => {
         'GET /v1/user',
         // Email and password.
         'POST /v1/auth/password/change',
+        'POST /v1/auth/email/send',
+        'POST /v1/auth/email/verify',
+        'POST /v1/auth/password/forgot',
+        'POST /v1/auth/password/reset',
         // Second factor.
         'POST /v1/auth/totp',
         'POST /v1/auth/totp/confirm',

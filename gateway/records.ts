@@ -175,9 +175,6 @@ export const transaction = {
 /** `data.pagination` of a list. */
 export const pagination = ref('Pagination');
 
-/** The answer of a call that returns nothing. */
-export const nothing = { name: 'EmptyResponse', schema: { type: 'object' }, example: {} };
-
 /** The schemas of the document by name. */
 export const schemas: Record<string, Schema> = {
   Error: {

@@ -11,6 +11,7 @@ import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { keyRoutes } from './keys.ts';
+import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
 import { operationRoutes, type Operations } from './operations.ts';
@@ -30,6 +31,7 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
   passwordRoutes(app, parts);
   secondFactorRoutes(app, parts);
+  mailRoutes(app, parts);
   tenantRoutes(app, parts);
   tenantStateRoutes(app, parts);
   keyRoutes(app, parts);

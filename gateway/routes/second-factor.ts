@@ -1,9 +1,9 @@
 // Routes of a user that is logged in for its password and its second factor.
 import { object, secret } from '../fields.ts';
-import { flag, id, list, nothing, record, string } from '../records.ts';
+import { flag, id, list, record, string } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { exampleUser } from './users.ts';
+import { exampleUser, noData } from './users.ts';
 
 const ownPassword = (example: string) => secret(1, 128, { description: 'The password that is valid now.', example });
 const counted = 'Wrong ones count as failed logins.';
@@ -27,7 +27,7 @@ export function passwordRoutes(app: App, { identity }: Services): void {
           summary: 'Change my password',
           description: `Ends all other sessions of the user at once, with their tokens. ${counted} A user without a password gets one by the mail of a password reset.`,
           bodies: { change: { current: 'correct horse battery', password: 'staple horse correct' } },
-          answers: { 200: { description: 'Changed', ...nothing, message: 'Password changed' } },
+          answers: { 200: { description: 'Changed', ...noData, message: 'Password changed' } },
           errors: ['forbidden', 'rate_limited'],
         },
       },

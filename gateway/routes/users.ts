@@ -2,7 +2,7 @@
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { email, name, object, optional, secret } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
-import { nothing, record, ref } from '../records.ts';
+import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { rateLimitFields, timeOf, userRecord } from '../mapping.ts';
@@ -31,6 +31,11 @@ const session = {
     user: ref('User'),
   }),
 };
+
+/** The answer of an action that returns nothing. */
+export const noData = { name: 'DoneResponse', schema: { type: 'object' }, example: {} };
+/** The answer of an action on the user. */
+export const changedUser = { name: 'UserResponse', schema: record({ user: ref('User') }) };
 
 const refreshToken = secret(1, 512, { description: 'From the last login or refresh.', example: exampleSession.refresh_token });
 
@@ -75,7 +80,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           answers: {
             201: {
               description: 'Registered',
-              schema: record({ user: ref('User') }),
+              ...changedUser,
               example: { user: exampleUser },
               message: 'User registered',
             },
@@ -179,7 +184,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           description:
             'Ends the session; its access token stays valid for its hour. A second call, or an unknown token, is answered the same.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
-          answers: { 200: { description: 'Logged out', ...nothing, message: 'Logged out' } },
+          answers: { 200: { description: 'Logged out', ...noData, message: 'Logged out' } },
         },
       },
     },
