@@ -11,6 +11,7 @@ import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { keyRoutes } from './keys.ts';
+import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
 import { operationRoutes, type Operations } from './operations.ts';
@@ -18,6 +19,7 @@ import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
+import { passwordRoutes, secondFactorRoutes } from './second-factor.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
@@ -27,6 +29,9 @@ import { webhookRoutes } from './webhooks.ts';
 /** Registers them. */
 export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
+  passwordRoutes(app, parts);
+  secondFactorRoutes(app, parts);
+  mailRoutes(app, parts);
   tenantRoutes(app, parts);
   tenantStateRoutes(app, parts);
   keyRoutes(app, parts);

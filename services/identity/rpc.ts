@@ -9,6 +9,7 @@ import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
 import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
+import { mailCalls } from './mail-rpc.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
 import { stateHandlers, type StateParts } from './state-rpc.ts';
@@ -27,6 +28,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...mailCalls(parts),
       ...stateHandlers(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
