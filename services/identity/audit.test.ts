@@ -204,7 +204,8 @@ describe('a failed login', () => {
     const entries = async () => (await admin.query<{ n: string }>('select count(*) as n from user_audit')).rows[0]!.n;
     const trips = async (of: string) => {
       let count = 0;
-      proxy.watch = () => ((count += 1), 'pass');
+      // Jobs look for work meanwhile.
+      proxy.watch = (chunk) => ((count += /(mail|closing)_lease/.test(chunk.toString('latin1')) ? 0 : 1), 'pass');
       await refusal(identity.client.login({ email: of, password: 'wrong password' }));
       proxy.watch = () => 'pass';
       return count;
