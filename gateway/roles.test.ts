@@ -25,7 +25,14 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   revokeApiKey: 'admin',
   rotateApiKey: 'admin',
   createAccess: 'viewer',
-  // Members.
+  // Members. Every member may remove itself, and identity rejects more: see services/identity/members.test.ts.
+  listMembers: 'viewer',
+  updateMember: 'admin',
+  removeMember: 'viewer',
+  createInvitation: 'admin',
+  listInvitations: 'admin',
+  deleteInvitation: 'admin',
+  acceptInvitation: 'user',
   // States.
   // Audit.
   // Ledger.

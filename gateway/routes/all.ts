@@ -9,7 +9,9 @@ import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
+import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
+import { memberRoutes } from './members.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
 import { operationRoutes, type Operations } from './operations.ts';
@@ -26,6 +28,8 @@ import { webhookRoutes } from './webhooks.ts';
 export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
   tenantRoutes(app, parts);
+  memberRoutes(app, parts);
+  invitationRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);
   chartRoutes(app, parts);

@@ -8,6 +8,7 @@ import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
+import { memberRoutes } from './member-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
 import { memberOf } from './tenant-changes.ts';
 import { createTenant, listTenants, tenantUuid } from './tenants.ts';
@@ -24,6 +25,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...memberRoutes(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
         const { session, user, rateLimit } = await login(parts, request, signal);
