@@ -84,7 +84,13 @@ describe('the OpenAPI document', () => {
         'DELETE /v1/tenants/{tenant_id}/invitations/{invitation_id}',
         'POST /v1/invitations/accept',
         // States.
+        'POST /v1/tenants/{tenant_id}/suspend',
+        'POST /v1/tenants/{tenant_id}/resume',
+        'POST /v1/tenants/{tenant_id}/close',
+        'POST /v1/tenants/{tenant_id}/reopen',
         // Audit.
+        'GET /v1/user/audit',
+        'GET /v1/tenants/{tenant_id}/audit',
         // Ledger.
         'POST /v1/tenants/{slug}/accounts/setup',
         'GET /v1/tenants/{slug}/accounts/hierarchy',

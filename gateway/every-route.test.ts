@@ -67,6 +67,8 @@ describe('a cursor', () => {
     listApiKeys: ['', []],
     listMembers: ['', []],
     listInvitations: ['', []],
+    listAudit: ['', []],
+    listUserAudit: ['', []],
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
     listLimits: ['', []],
     listTransactions: ['reference=a', ['', 'reference=b', 'reference=a&currency=USD', 'reference=a&start_date=2026-01-01']],

@@ -76,6 +76,8 @@ test('the examples of the document are accepted as they stand, from registration
     'listApiKeys',
     'rotateApiKey',
     'revokeApiKey',
+    'listAudit',
+    'listUserAudit',
     'setUpChart',
     'createAccount',
     'createAccounts',
@@ -94,7 +96,8 @@ test('the examples of the document are accepted as they stand, from registration
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
   await cluster.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
-  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook', 'logout');
+  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook');
+  await all('suspendTenant', 'resumeTenant', 'closeTenant', 'reopenTenant', 'logout');
 
   // The last of the bodies would do once more what can be done once.
   expect((await send('reverseTransaction')).statuses).toEqual([201, 201, 409]);

@@ -34,7 +34,13 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   deleteInvitation: 'admin',
   acceptInvitation: 'user',
   // States.
+  suspendTenant: 'owner',
+  resumeTenant: 'owner',
+  closeTenant: 'owner',
+  reopenTenant: 'owner',
   // Audit.
+  listAudit: 'admin',
+  listUserAudit: 'user',
   // Ledger.
   getAccount: 'accounts:read',
   getHierarchy: 'accounts:read',

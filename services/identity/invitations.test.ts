@@ -3,6 +3,7 @@ import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newEmail, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { addMember, invitationToken, verifyEmail } from '../../test/members.ts';
 import type { User } from '../../proto/gen/identity/v1/identity_pb.js';
+import { refusalOf } from '../platform/caller.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import type { Role } from '../platform/roles.ts';
 
@@ -247,7 +248,7 @@ test('of many uses of one token at once one wins', async () => {
   const answers = await Promise.allSettled([text, again, text, again, text].map((each) => accept(user.id, each)));
   expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   for (const answer of answers) {
-    if (answer.status === 'rejected') expect((await refusal(Promise.reject(answer.reason))).reason).toBe('token_invalid');
+    if (answer.status === 'rejected') expect(refusalOf(answer.reason)?.reason).toBe('token_invalid');
   }
   const { rows } = await admin.query(`select 1 from tenant_audit where type = 'member.added' and subject = $1`, [user.id]);
   expect(rows).toHaveLength(1);
@@ -261,8 +262,7 @@ test('accepted while it is revoked, an invitation ends in one of both ways', asy
     const isMember = accepted.status === 'fulfilled';
     expect([await roleOf(user.id), await statusOf(id)]).toEqual(isMember ? ['accountant', 'accepted'] : [undefined, 'revoked']);
     const lost = isMember ? revoked : accepted;
-    const { reason } = await refusal(Promise.reject((lost as PromiseRejectedResult).reason));
-    expect(reason).toBe(isMember ? 'invitation_not_found' : 'token_invalid');
+    expect(refusalOf((lost as PromiseRejectedResult).reason)?.reason).toBe(isMember ? 'invitation_not_found' : 'token_invalid');
   }
 });
 

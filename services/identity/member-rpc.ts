@@ -12,7 +12,7 @@ type Calls =
   'listMembers' | 'updateMember' | 'removeMember' | 'createInvitation' | 'listInvitations' | 'deleteInvitation' | 'acceptInvitation';
 
 /** Their handlers. */
-export function memberRoutes({ orm, users }: { orm: MikroORM; users: FairSemaphore }): Pick<ServiceImpl<typeof IdentityService>, Calls> {
+export function memberCalls({ orm, users }: { orm: MikroORM; users: FairSemaphore }): Pick<ServiceImpl<typeof IdentityService>, Calls> {
   const ofUser = forUsers(users);
   return {
     listMembers: ofUser(async (request) => {

@@ -5,9 +5,11 @@ import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState } from '../platform/readiness.ts';
+import { SecretEncryption } from '../platform/secret-encryption.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { deleteExpiredAudit } from './audit.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
 import { Passwords } from './passwords.ts';
@@ -31,7 +33,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool)]).catch((error: unknown) =>
+    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredAudit(pool)]).catch((error: unknown) =>
       logger.warn({ err: error }, 'retention job failed'),
     );
   }, retentionMs);
@@ -50,8 +52,15 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     const answer = isReachable ? state : 'away';
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
-  const limits = { unauthenticated: unauthenticatedLimit(), users: userLimit() };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits };
+  const { signingKeys, encryptionKeys, deleteAfterMs } = config;
+  const parts = {
+    ...{ orm, pool, deleteAfterMs },
+    secrets: new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys),
+    passwords: new Passwords(metrics),
+    signer: await openSigner(signingKeys),
+    unauthenticated: unauthenticatedLimit(),
+    users: userLimit(),
+  };
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),
