@@ -47,7 +47,7 @@ interface Parameter {
 }
 
 test('the examples of the document are accepted as they stand, from registration to the last webhook', async () => {
-  const sent = new Set(['reverseTransaction', 'updateAccount', 'captureHold', 'voidHold']);
+  const sent = new Set(['confirmTotp', 'deleteTotp', 'updateTenant', 'reverseTransaction', 'updateAccount', 'captureHold', 'voidHold']);
   const all = async (...ids: string[]) => {
     let last: any;
     for (const id of ids) {
@@ -92,7 +92,10 @@ test('the examples of the document are accepted as they stand, from registration
   await cluster.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
   await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook');
-  await all('suspendTenant', 'resumeTenant', 'closeTenant', 'reopenTenant', 'logout');
+  await all('suspendTenant', 'resumeTenant', 'closeTenant', 'reopenTenant', 'startTotp', 'changePassword', 'logout');
+
+  // The code that is shown is nobody's, and no second factor is on.
+  for (const id of ['confirmTotp', 'deleteTotp', 'updateTenant']) expect([id, (await send(id)).statuses]).toEqual([id, [403]]);
 
   // The last of the bodies would do once more what can be done once.
   expect((await send('reverseTransaction')).statuses).toEqual([201, 201, 409]);

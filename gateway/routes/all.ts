@@ -19,6 +19,7 @@ import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
+import { passwordRoutes, secondFactorRoutes } from './second-factor.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
@@ -28,6 +29,8 @@ import { webhookRoutes } from './webhooks.ts';
 /** Registers them. */
 export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
+  passwordRoutes(app, parts);
+  secondFactorRoutes(app, parts);
   mailRoutes(app, parts);
   tenantRoutes(app, parts);
   tenantStateRoutes(app, parts);
