@@ -64,11 +64,20 @@ describe('the OpenAPI document', () => {
         'POST /v1/auth/logout',
         'GET /v1/user',
         // Email and password.
+        'POST /v1/auth/password/change',
+        'POST /v1/auth/email/send',
+        'POST /v1/auth/email/verify',
+        'POST /v1/auth/password/forgot',
+        'POST /v1/auth/password/reset',
         // Second factor.
+        'POST /v1/auth/totp',
+        'POST /v1/auth/totp/confirm',
+        'DELETE /v1/auth/totp',
         // Identity providers.
         // Tenants.
         'GET /v1/tenants',
         'POST /v1/tenants',
+        'PATCH /v1/tenants/{tenant_id}',
         // Keys.
         'GET /v1/tenants/{tenant_id}/api-keys',
         'POST /v1/tenants/{tenant_id}/api-keys',

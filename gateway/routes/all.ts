@@ -13,6 +13,7 @@ import { importRoutes } from './import.ts';
 import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
 import { memberRoutes } from './members.ts';
+import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
 import { operationRoutes, type Operations } from './operations.ts';
@@ -20,6 +21,7 @@ import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
+import { passwordRoutes, secondFactorRoutes } from './second-factor.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
@@ -29,6 +31,9 @@ import { webhookRoutes } from './webhooks.ts';
 /** Registers them. */
 export function registerRoutes(app: App, parts: Services & Operations): void {
   userRoutes(app, parts);
+  passwordRoutes(app, parts);
+  secondFactorRoutes(app, parts);
+  mailRoutes(app, parts);
   tenantRoutes(app, parts);
   memberRoutes(app, parts);
   invitationRoutes(app, parts);

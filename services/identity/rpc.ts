@@ -9,6 +9,7 @@ import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
 import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
+import { mailCalls } from './mail-rpc.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
 import { memberCalls } from './member-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
@@ -29,6 +30,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   return (router) =>
     router.service(IdentityService, {
       ...memberCalls(parts),
+      ...mailCalls(parts),
       ...stateHandlers(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {

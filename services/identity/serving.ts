@@ -12,6 +12,9 @@ import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { deleteExpiredAudit } from './audit.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
+import { openMailTransport } from './mail-transport.ts';
+import { MailWorker } from './mail-worker.ts';
+import { deleteExpiredMails } from './mails.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
@@ -20,6 +23,8 @@ import { deleteExpiredFailures } from './login-throttle.ts';
 import { unauthenticatedLimit, userLimit } from './users.ts';
 
 const retentionMs = 10 * 60_000;
+/** How long a stop waits for mails that are being sent. */
+const mailGraceMs = 5_000;
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, whose messages name the fix. */
 export async function serveIdentity(settings: Settings, lifetime: Lifetime): Promise<void> {
@@ -33,11 +38,15 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredAudit(pool)]).catch((error: unknown) =>
-      logger.warn({ err: error }, 'retention job failed'),
-    );
+    const jobs = [deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredMails(pool), deleteExpiredAudit(pool)];
+    Promise.all(jobs).catch((error: unknown) => logger.warn({ err: error }, 'retention job failed'));
   }, retentionMs);
   lifetime.add('retention job', () => clearInterval(retention));
+
+  const send = await openMailTransport(config);
+  const mails = new MailWorker({ pool, send, publicUrl: config.publicUrl, logger, metrics });
+  mails.start();
+  lifetime.add('mails', () => mails.stop(mailGraceMs));
 
   const ask = databaseState(pool, logger);
   const readiness = async (): Promise<Readiness> => {
