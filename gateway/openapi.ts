@@ -151,7 +151,6 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
   email_taken: { field: 'email', tag: 'unique', value: 'ada@example.com' },
   member_exists: { field: 'email', tag: 'unique', value: 'grace@example.com' },
-  token_invalid: { field: 'token', tag: 'token_invalid', value: '' },
   slug_taken: { field: 'slug', tag: 'unique', value: 'acme' },
   account_code_taken: { field: 'account_code', tag: 'unique', value: 'MERCHANT-WALLETS-USD' },
   chart_exists: { field: 'business_type', tag: 'chart_exists', value: 'wallet' },
