@@ -147,6 +147,7 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
     transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
     fields: ['description'],
   },
+  token_invalid: { field: 'token', tag: 'token_invalid', value: '' },
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
   email_taken: { field: 'email', tag: 'unique', value: 'ada@example.com' },
   slug_taken: { field: 'slug', tag: 'unique', value: 'acme' },
