@@ -146,28 +146,32 @@ describe('after the credential', () => {
 
   test('a malformed body of a route that takes none is rejected, and nothing is changed', async () => {
     const operations = contract.operations.filter(({ method, definition }) => method !== 'GET' && !definition.requestBody);
-    expect(operations.map(({ id: each }) => each).sort()).toEqual([
-      'closeTenant',
-      'deleteInvitation',
-      'deleteLimit',
-      'deleteWebhook',
-      'deleteWebhooks',
-      'removeMember',
-      'reopenTenant',
-      'resumeTenant',
-      'retryDelivery',
-      'revokeApiKey',
-      'suspendTenant',
-    ]);
+    // What each answers without one; a tenant that is suspended is resumed, and one that is closed is reopened.
+    const withoutBody: Record<string, number> = {
+      sendVerificationEmail: 202,
+      suspendTenant: 200,
+      resumeTenant: 200,
+      closeTenant: 200,
+      reopenTenant: 200,
+      deleteInvitation: 404,
+      removeMember: 404,
+      revokeApiKey: 404,
+      deleteLimit: 404,
+      deleteWebhook: 404,
+      deleteWebhooks: 404,
+      retryDelivery: 404,
+    };
+    expect(operations.map(({ id: each }) => each).sort()).toEqual(Object.keys(withoutBody).sort());
     for (const operation of operations) {
       const send = (body: string | Buffer, type: string) =>
         ask(operation, pathOf(operation), { body, headers: { 'content-type': type }, key: credentialOf(operation) });
       expect(await send(Buffer.alloc(1_048_577, '{'), 'text/plain')).toEqual([operation.id, 413, 'payload_too_large']);
       expect(await send('{', 'text/plain')).toEqual([operation.id, 415, 'unsupported_media_type']);
       expect(await send('{', 'application/json')).toEqual([operation.id, 400, 'invalid_json']);
-      // Without one, or with an empty one, it is looked up; a tenant is found.
-      if (!operation.id.endsWith('Tenant'))
-        expect((await ask(operation, pathOf(operation), { key: credentialOf(operation) }))[1]).toBe(404);
+      expect((await ask(operation, pathOf(operation), { key: credentialOf(operation) })).slice(0, 2)).toEqual([
+        operation.id,
+        withoutBody[operation.id],
+      ]);
     }
   });
 

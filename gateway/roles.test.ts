@@ -14,11 +14,20 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   logout: 'anyone',
   getUser: 'user',
   // Email and password.
+  sendVerificationEmail: 'user',
+  verifyEmail: 'anyone',
+  forgotPassword: 'anyone',
+  resetPassword: 'anyone',
+  changePassword: 'user',
   // Second factor.
+  startTotp: 'user',
+  confirmTotp: 'user',
+  deleteTotp: 'user',
   // Identity providers.
   // Tenants.
   createTenant: 'user',
   listTenants: 'user',
+  updateTenant: 'owner',
   // Keys.
   createApiKey: 'admin',
   listApiKeys: 'viewer',
