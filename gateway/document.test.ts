@@ -85,6 +85,13 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{tenant_id}/api-keys/{key_id}/rotate',
         'POST /v1/tenants/{tenant_id}/access',
         // Members.
+        'GET /v1/tenants/{tenant_id}/members',
+        'PATCH /v1/tenants/{tenant_id}/members/{user_id}',
+        'DELETE /v1/tenants/{tenant_id}/members/{user_id}',
+        'GET /v1/tenants/{tenant_id}/invitations',
+        'POST /v1/tenants/{tenant_id}/invitations',
+        'DELETE /v1/tenants/{tenant_id}/invitations/{invitation_id}',
+        'POST /v1/invitations/accept',
         // States.
         'POST /v1/tenants/{tenant_id}/suspend',
         'POST /v1/tenants/{tenant_id}/resume',

@@ -10,7 +10,9 @@ import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
+import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
+import { memberRoutes } from './members.ts';
 import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
@@ -33,6 +35,8 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   secondFactorRoutes(app, parts);
   mailRoutes(app, parts);
   tenantRoutes(app, parts);
+  memberRoutes(app, parts);
+  invitationRoutes(app, parts);
   tenantStateRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);

@@ -11,6 +11,7 @@ import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
 import { mailCalls } from './mail-rpc.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
+import { memberCalls } from './member-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
 import { stateHandlers, type StateParts } from './state-rpc.ts';
 import { memberOf } from './tenant-changes.ts';
@@ -28,6 +29,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...memberCalls(parts),
       ...mailCalls(parts),
       ...stateHandlers(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
