@@ -187,6 +187,7 @@ async function newPlan(options: ClusterOptions, databases: Record<Service, Fresh
     databases,
     internalToken: newPassword(),
     jwtPrivateKey: newSigningKey(),
+    identityEncryptionKey: newEncryptionKey(),
     webhookEncryptionKey: newEncryptionKey(),
     insecureTargets: true,
     environment,

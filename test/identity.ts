@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
 import { Children, type Child } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
-import { newSigningKey } from '../deploy/local/secrets.ts';
+import { newEncryptionKey, newSigningKey } from '../deploy/local/secrets.ts';
 import { IdentityService, type User } from '../proto/gen/identity/v1/identity_pb.js';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
@@ -28,6 +28,7 @@ export interface RunningIdentity {
 
 const token = 'token-of-the-test';
 export const signingKey = newSigningKey();
+export const encryptionKey = newEncryptionKey();
 
 /** Starts the service's process with these variables alone and does not wait for anything. */
 export function launchIdentity(env: NodeJS.ProcessEnv, args: string[] = []): { child: Child; end: () => Promise<void> } {
@@ -55,6 +56,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
     DATABASE_URL: databaseUrl,
     INTERNAL_TOKEN: token,
     JWT_PRIVATE_KEY: signingKey,
+    IDENTITY_ENCRYPTION_KEY: encryptionKey,
     PORT: String(port),
     OPS_PORT: String(ops),
     ...env,

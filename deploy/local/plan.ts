@@ -20,6 +20,8 @@ export interface DeploymentPlan {
   internalToken: string;
   jwtPrivateKey: string;
   /** `id:base64 of 32 bytes`. */
+  identityEncryptionKey: string;
+  /** The same. */
   webhookEncryptionKey: string;
   /** Whether webhooks may go to http and private addresses, unless the environment says. */
   insecureTargets: boolean;
@@ -49,7 +51,7 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
     PORT: String(port),
     DATABASE_URL: plan.databases[service].serviceUrl,
     INTERNAL_TOKEN: plan.internalToken,
-    ...(service === 'identity' && { JWT_PRIVATE_KEY: plan.jwtPrivateKey }),
+    ...(service === 'identity' && { JWT_PRIVATE_KEY: plan.jwtPrivateKey, IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey }),
     ...(service === 'ledger' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {
       WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,

@@ -19,6 +19,16 @@ test('secrets are the same at every start, and are not replaced for an existing 
   expect(Object.keys((await loadSecrets(directory, ['owner'], false)).rolePasswords)).toEqual(['owner']);
 });
 
+test('a directory of an earlier version gets the keys that it lacks, once, and keeps the others', async () => {
+  const directory = newDirectory();
+  const { identityEncryptionKey, ...earlier } = await loadSecrets(directory, [], false);
+  writeFileSync(join(directory, 'secrets.json'), JSON.stringify(earlier));
+  const now = await loadSecrets(directory, [], false);
+  expect(now).toEqual({ ...earlier, identityEncryptionKey: expect.stringMatching(/^[0-9a-f]{8}:.{44}$/) });
+  expect(now.identityEncryptionKey).not.toBe(identityEncryptionKey);
+  expect(await loadSecrets(directory, [], false)).toEqual(now);
+});
+
 test.each(['', '{', 'null', '[]', '"text"'])('secrets that are %j are reported and stay unchanged', async (text) => {
   const file = join(newDirectory(), 'secrets.json');
   writeFileSync(file, text);

@@ -11,7 +11,9 @@ export interface Secrets {
   internalToken: string;
   /** Ed25519, PKCS #8, PEM. */
   jwtPrivateKey: string;
-  /** Encrypts webhook secrets: `id:base64 of 32 bytes`. */
+  /** Encrypts secrets of second factors: `id:base64 of 32 bytes`. */
+  identityEncryptionKey: string;
+  /** Encrypts webhook secrets, likewise. */
   webhookEncryptionKey: string;
   /** The password of the embedded server's superuser. */
   postgresPassword: string;
@@ -40,6 +42,7 @@ export async function loadSecrets(dataDirectory: string, roles: string[], embedd
   const secrets: Secrets = {
     internalToken: stored.internalToken ?? newPassword(),
     jwtPrivateKey: stored.jwtPrivateKey ?? newSigningKey(),
+    identityEncryptionKey: stored.identityEncryptionKey ?? newEncryptionKey(),
     webhookEncryptionKey: stored.webhookEncryptionKey ?? newEncryptionKey(),
     postgresPassword: stored.postgresPassword ?? newPassword(),
     postgresPort: embedded ? await portFor(stored.postgresPort) : (stored.postgresPort ?? 0),

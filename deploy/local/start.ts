@@ -42,6 +42,7 @@ const ownVariables = [
   'MIGRATION_DATABASE_URL',
   'INTERNAL_TOKEN',
   'JWT_PRIVATE_KEY',
+  'IDENTITY_ENCRYPTION_KEY',
   'WEBHOOK_ENCRYPTION_KEY',
 ].flatMap((name) => [name, `${name}_FILE`]);
 
@@ -96,6 +97,7 @@ async function start(): Promise<void> {
     databases,
     internalToken: settings.internalToken ?? secrets.internalToken,
     jwtPrivateKey: settings.jwtPrivateKey ?? secrets.jwtPrivateKey,
+    identityEncryptionKey: settings.identityEncryptionKey ?? secrets.identityEncryptionKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
     insecureTargets: !settings.production,
     environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariables.includes(name))),
@@ -125,6 +127,7 @@ function readSettings(settings: Settings) {
     databaseUrl: settings.optional('MIGRATION_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('MIGRATION_DATABASE_URL'),
     internalToken: settings.optional('INTERNAL_TOKEN'),
     jwtPrivateKey: settings.optional('JWT_PRIVATE_KEY'),
+    identityEncryptionKey: settings.optional('IDENTITY_ENCRYPTION_KEY'),
     webhookEncryptionKey: settings.optional('WEBHOOK_ENCRYPTION_KEY'),
     production: isProduction(settings),
   };

@@ -152,7 +152,7 @@ export function userRoutes(app: App, { identity }: Services): void {
       },
     },
     async (request) => {
-      const given = { refreshToken: request.body.refresh_token, clientAddress: request.ip };
+      const given = { refreshToken: request.body.refresh_token, ...originOf(request) };
       const { session: opened, user } = await identity.refresh(given, callOptions(request, 5_000));
       return { success: true, data: sessionRecord(opened, user), message: 'Session renewed' };
     },

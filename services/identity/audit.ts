@@ -42,12 +42,12 @@ const noHash = '0'.repeat(64);
 const maxUserAgent = 512;
 
 /**
- * Appends an entry to a log, in the transaction of the change it tells of. The caller has locked the tenant's row; a user's row is locked here. `nowMs`:
- * milliseconds since the Unix epoch.
+ * Appends an entry to a log, in the transaction of the change it tells of. The caller has locked the tenant's row; a user's row is locked here. For
+ * a user that does not exist it writes nothing and takes as long. `nowMs`: milliseconds since the Unix epoch.
  */
 export async function audit(em: EntityManager, log: AuditLog, change: AuditChange, nowMs: number): Promise<void> {
   const [table, column, owner] = 'tenant' in log ? ['tenant_audit', 'tenant_id', log.tenant] : ['user_audit', 'user_id', log.user];
-  if ('user' in log) await em.execute('select 1 from users where id = ? for update', [owner]);
+  const isKnown = 'tenant' in log || (await lockUser(em, owner));
   const [last] = await em.execute<{ sequence: string; hash: string }[]>(
     `select sequence, hash from ${table} where ${column} = ? order by sequence desc limit 1`,
     [owner],
@@ -67,12 +67,17 @@ export async function audit(em: EntityManager, log: AuditLog, change: AuditChang
   const previous = last?.hash ?? noHash;
   await em.execute(
     `insert into ${table} (${column}, sequence, id, type, actor, subject, address, user_agent, created_at, data, previous_hash, hash)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? where ?::boolean`,
     [
       ...[owner, entry.sequence, id, entry.type, entry.actor, entry.subject, entry.address, entry.user_agent, entry.created_at],
-      ...[canonicalJson(entry.data), previous, entryHash(previous, entry)],
+      ...[canonicalJson(entry.data), previous, entryHash(previous, entry), isKnown],
     ],
   );
+}
+
+/** Locks a user, before its sessions where both are changed. Returns whether it exists. */
+export async function lockUser(em: EntityManager, userId: string): Promise<boolean> {
+  return (await em.execute<object[]>('select from users where id = ? for no key update', [userId])).length > 0;
 }
 
 /** The hash of an entry after the entry with the hash `previous` (hex): SHA-256 of that and the SHA-256 of the entry's canonical JSON. */

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { newSigningKey } from '../../deploy/local/secrets.ts';
+import { newEncryptionKey, newSigningKey } from '../../deploy/local/secrets.ts';
 import { BadSetting, Settings } from '../platform/settings.ts';
 import { identityConfig } from './config.ts';
 
@@ -7,6 +7,7 @@ const good = {
   DATABASE_URL: 'postgres://identity:secret@127.0.0.1/identity',
   INTERNAL_TOKEN: 'token',
   JWT_PRIVATE_KEY: newSigningKey(),
+  IDENTITY_ENCRYPTION_KEY: newEncryptionKey(),
 };
 
 const read = (change: NodeJS.ProcessEnv = {}) => identityConfig(new Settings({ ...good, ...change }));

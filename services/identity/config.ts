@@ -1,12 +1,18 @@
 // The settings of the identity service, read once.
 import { createPrivateKey, type KeyObject } from 'node:crypto';
+import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../platform/settings.ts';
+import { oidcProviders, type OidcProvider } from './oidc-providers.ts';
 
 /** The settings of the running service. */
 export interface IdentityConfig extends CommonSettings {
   databaseUrl: string;
   /** Ed25519: the first signs, all verify. */
   signingKeys: [KeyObject, ...KeyObject[]];
+  /** Encrypt secrets of second factors and logins with identity providers with the first, decrypt with all. */
+  encryptionKeys: EncryptionKeys;
+  /** By name. */
+  oidcProviders: ReadonlyMap<string, OidcProvider>;
 }
 
 /** Throws {@link BadSetting}. */
@@ -15,6 +21,8 @@ export function identityConfig(settings: Settings): IdentityConfig {
     ...commonSettings(settings, 50051),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
+    encryptionKeys: settings.encryptionKeys('IDENTITY_ENCRYPTION_KEY'),
+    oidcProviders: oidcProviders(settings.optional('OIDC_PROVIDERS')),
   };
 }
 

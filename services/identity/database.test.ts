@@ -3,7 +3,7 @@ import { createServer, connect, type Socket } from 'node:net';
 import pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { launchIdentity, newEmail, newUser, password, refusal, signingKey, startIdentity } from '../../test/identity.ts';
+import { encryptionKey, launchIdentity, newEmail, newUser, password, refusal, signingKey, startIdentity } from '../../test/identity.ts';
 import { newKeyText } from './credentials.ts';
 import { newId } from '../platform/ids.ts';
 import { migrations } from './migrations.ts';
@@ -205,6 +205,7 @@ describe('start', () => {
     DATABASE_URL: databaseUrl,
     INTERNAL_TOKEN: 'token',
     JWT_PRIVATE_KEY: signingKey,
+    IDENTITY_ENCRYPTION_KEY: encryptionKey,
     PORT: '0',
   });
 

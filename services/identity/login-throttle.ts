@@ -1,12 +1,31 @@
 // Limits failed logins by account and address, counted in PostgreSQL, so that all replicas share the count.
-import { withClient, type Pool } from '../platform/postgres.ts';
+import type { MikroORM } from '@mikro-orm/postgresql';
+import { v7 as uuidv7 } from 'uuid';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
+import { toId } from '../platform/ids.ts';
+import type { Pool } from '../platform/postgres.ts';
+import { audit, type Origin } from './audit.ts';
+import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures in a rolling window: per account from one address, and per address. */
 const maxPerAccount = 10;
 const maxPerAddress = 100;
 const windowSeconds = 900;
+
+/** A failed login, or a failed check of a user's password or second factor. */
+export interface FailedLogin {
+  email: string;
+  /** As `clientAddress` returns it. */
+  address: string;
+  /** UUID of the user with this email; null: there is none. */
+  userId: string | null;
+  /** What was wrong. */
+  reason: 'password' | 'totp_code';
+  origin: Origin | undefined;
+  /** Where the user is logged in already: what was tried. */
+  action?: string;
+}
 
 interface Counts {
   account_failures: number;
@@ -20,10 +39,12 @@ interface Counts {
 // Failures of the future were recorded before the clock was set back and do not count. A wait ends when the failure that fills the quota leaves the
 // window: the tenth from the newest, the hundredth.
 const secondsLeft = (failedAt: string) => `ceil(extract(epoch from ${failedAt} + interval '${windowSeconds} s' - now()))::int`;
-const counts = `
-  with recent as (
-    select account = sha256(convert_to(lower($2), 'UTF8')) as own, failed_at
-    from login_failures where address = $1 and failed_at > now() - interval '${windowSeconds} s' and failed_at < now() + interval '1 minute'
+const counts = (address: string, email: string) => `
+  with given as (
+    select ${address}::text as address, sha256(convert_to(lower(${email}), 'UTF8')) as account
+  ), recent as (
+    select login_failures.account = given.account as own, failed_at from login_failures, given
+    where login_failures.address = given.address and failed_at > now() - interval '${windowSeconds} s' and failed_at < now() + interval '1 minute'
   ), counts as (
     select count(*) filter (where own)::int as account_failures, count(*)::int as address_failures,
            ${secondsLeft('min(failed_at) filter (where own)')} as account_reset, ${secondsLeft('min(failed_at)')} as address_reset,
@@ -31,15 +52,12 @@ const counts = `
            ${secondsLeft(`(array_agg(failed_at order by failed_at desc))[${maxPerAddress}]`)} as address_wait
     from recent
   )`;
-const countQuery = { name: 'login_look', text: `${counts} select * from counts` };
-const recordQuery = {
-  name: 'login_record',
-  text: `${counts}, recorded as (
+const countQuery = { name: 'login_look', text: `${counts('$1', '$2')} select * from counts` };
+const recordStatement = `${counts('?', '?')}, recorded as (
     insert into login_failures (address, account, failed_at)
-    select $1, sha256(convert_to(lower($2), 'UTF8')), now() from counts
+    select address, account, now() from counts, given
     where account_failures < ${maxPerAccount} and address_failures < ${maxPerAddress}
-  ) select * from counts`,
-};
+  ) select * from counts`;
 
 /**
  * The rate-limit status of logins to this account from this address (as `clientAddress` returns it), by the limit with fewer failures left. Throws
@@ -51,21 +69,25 @@ export async function admitLogin(pool: Pool, email: string, address: string): Pr
 }
 
 /**
- * Records a failed login and returns the status after it. Throws `rate_limited` where the limit was reached meanwhile: of many guesses at once, ten
- * are answered.
+ * Records a failed login, also in the audit log of the user, and returns the status after it. Throws `rate_limited` where the limit was reached
+ * meanwhile: of many guesses at once, ten are answered. An unknown email takes as long as a known one.
  */
-export async function recordFailure(pool: Pool, email: string, address: string): Promise<RateLimitStatus> {
-  const [, , { rows }] = await withClient(pool, (client) =>
-    Promise.all([
-      client.query('begin'),
-      // A statement of its own: one that waits for a lock counts by its old snapshot.
-      client.query({ name: 'login_lock', text: 'select pg_advisory_xact_lock(hashtextextended($1, 0))', values: [address] }),
-      client.query<Counts>({ ...recordQuery, values: [address, email] }),
-      client.query('commit'),
-    ]),
-  );
-  const before = statusOf(rows[0]);
-  return { ...before, remaining: before.remaining - 1 };
+export async function recordFailure(orm: MikroORM, failed: FailedLogin): Promise<RateLimitStatus> {
+  const { email, address, userId, reason, origin, action } = failed;
+  return entityManager(orm).transactional(async (em) => {
+    // A statement of its own: one that waits for a lock counts by its old snapshot. By email too, or only those of a known one would wait for a user.
+    await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(lower(?), 1))', [
+      address,
+      email,
+    ]);
+    const [before] = await em.execute<Counts[]>(recordStatement, [address, email]);
+    const status = statusOf(before);
+    const user = userId ?? uuidv7();
+    const [subject, data] = [toId('user', user), { reason, ...(action !== undefined && { action }) }];
+    const actor = action === undefined ? null : subject;
+    await audit(em, { user }, { type: 'login.failed', actor, subject, origin, data }, await databaseNow(em));
+    return { ...status, remaining: status.remaining - 1 };
+  });
 }
 
 // Without a limit, a delete of many rows would always exceed the statement timeout.

@@ -33,7 +33,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
       refresh: answer(async (request, { signal }) => {
         const refreshToken = field.secret('refresh_token', request.refreshToken);
         const address = field.clientAddress(request.clientAddress);
-        const { session, user } = await unauthenticated.run(address, signal, () => refreshSession(orm, signer, refreshToken));
+        const { session, user } = await unauthenticated.run(address, signal, () => refreshSession(orm, signer, refreshToken, request));
         return { session: sessionMessage(session), user: userMessage(user) };
       }),
       logout: answer(async (request, { signal }) => {

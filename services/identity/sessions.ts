@@ -5,7 +5,7 @@ import { sql, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { audit, type Origin } from './audit.ts';
+import { audit, lockUser, type Origin } from './audit.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
@@ -84,7 +84,12 @@ export async function openSession(orm: MikroORM, signer: Signer, userId: string,
  * Exchanges a refresh token for a new session. A token that was spent before may be stolen: the whole family ends (RFC 9700, section 4.14.2).
  * Throws `unauthenticated`.
  */
-export async function refreshSession(orm: MikroORM, signer: Signer, given: string): Promise<{ session: Session; user: UserRow }> {
+export async function refreshSession(
+  orm: MikroORM,
+  signer: Signer,
+  given: string,
+  origin: Origin,
+): Promise<{ session: Session; user: UserRow }> {
   const hash = hashOf(given);
   const renewed = await entityManager(orm).transactional(async (em) => {
     // The update decides between two calls at once: the second waits for the row, then finds the token spent.
@@ -92,7 +97,7 @@ export async function refreshSession(orm: MikroORM, signer: Signer, given: strin
     const token = await em.findOne(RefreshToken, { hash });
     if (!token) return null;
     if (spent === 0) {
-      if (token.spentAt) await em.nativeUpdate(SessionRow, { id: token.sessionId, revokedAt: null }, { revokedAt: sql.now() });
+      if (token.spentAt) await revokeReused(em, token.sessionId, origin);
       return null;
     }
     const family = await em.findOne(SessionRow, { id: token.sessionId });
@@ -107,6 +112,19 @@ export async function refreshSession(orm: MikroORM, signer: Signer, given: strin
   if (!renewed) throw new Refusal('unauthenticated', 'invalid refresh token');
   const signed = await signer.sign(toId('user', renewed.user.id), renewed.nowMs, renewed.sessionId);
   return { session: { ...signed, refreshToken: renewed.text }, user: renewed.user };
+}
+
+async function revokeReused(em: EntityManager, sessionId: string, origin: Origin): Promise<void> {
+  const { userId } = await em.findOneOrFail(SessionRow, { id: sessionId });
+  await lockUser(em, userId);
+  if ((await em.nativeUpdate(SessionRow, { id: sessionId, revokedAt: null }, { revokedAt: sql.now() })) === 0) return;
+  const data = { reason: 'refresh_token_reused' };
+  await audit(
+    em,
+    { user: userId },
+    { type: 'session.revoked', actor: null, subject: toId('user', userId), origin, data },
+    await databaseNow(em),
+  );
 }
 
 /** Ends the session of a refresh token, spent or not. An unknown token, or a second call, changes nothing. */

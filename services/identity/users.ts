@@ -1,9 +1,11 @@
 // Users: registration, login and look-up.
-import { raw, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
+import { raw, type EntityManager, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import type { Pool } from '../platform/postgres.ts';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
+import { toId } from '../platform/ids.ts';
+import { audit } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import type { Passwords } from './passwords.ts';
@@ -41,6 +43,8 @@ export interface Registration {
   lastName: string;
   /** The key of fair sharing. */
   clientAddress: string;
+  /** For the audit log. */
+  userAgent: string;
 }
 
 /** Creates a user. Throws `validation_failed`, `email_taken`, `overloaded`, {@link Overloaded}. */
@@ -58,15 +62,17 @@ export async function register(
   // A cheap check before the expensive hash; the unique key decides.
   if (await unauthenticated.run(address, signal, () => byEmail(orm, email))) throw taken();
   const passwordHash = await passwords.hash(password, { address, signal });
-  return unauthenticated.run(address, signal, async () => {
-    const em = entityManager(orm);
+  const work = async (em: EntityManager) => {
     const createdAt = new Date(await databaseNow(em));
     const user: UserRow = { id: uuidv7(), email, firstName, lastName, status: 'active', passwordHash, createdAt, ...noFactors };
     // A unique violation would put the email into PostgreSQL's log.
     const { affectedRows } = await em.createQueryBuilder(User).insert(user).onConflict().ignore().execute<QueryResult>('run');
     if (affectedRows === 0) throw taken();
+    const subject = toId('user', user.id);
+    await audit(em, { user: user.id }, { type: 'user.registered', actor: subject, subject, origin: given }, createdAt.getTime());
     return user;
-  });
+  };
+  return unauthenticated.run(address, signal, () => entityManager(orm).transactional(work));
 }
 
 /**
@@ -89,7 +95,7 @@ export async function login(
   // Without the signal: a client that disconnects does not escape the count.
   return unauthenticated.run(address, undefined, async () => {
     if (!user || !isRight) {
-      const rateLimit = await recordFailure(pool, email, address);
+      const rateLimit = await recordFailure(orm, { email, address, userId: user?.id ?? null, reason: 'password', origin: given });
       throw new Refusal('unauthenticated', 'invalid email or password', { metadata: rateLimitMetadata(rateLimit) });
     }
     // Checked again: of many guesses at once, those beyond the limit must not learn that one is right.

@@ -1,14 +1,13 @@
 // The notifier's settings, read once.
-import { createSecretKey } from 'node:crypto';
+import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
 import type { Quotas } from './limits.ts';
-import type { EncryptionKey } from './secret-encryption.ts';
 
 /** What the notifier reads from its environment. */
 export interface NotifierConfig extends CommonSettings {
   databaseUrl: string;
   /** Encrypt webhook secrets with the first, decrypt with all. */
-  encryptionKeys: [EncryptionKey, ...EncryptionKey[]];
+  encryptionKeys: EncryptionKeys;
   /** http and private addresses are admitted. */
   insecureTargets: boolean;
   /** Seconds from the beginning of an attempt to that of the next one. */
@@ -35,7 +34,7 @@ export function notifierConfig(settings: Settings): NotifierConfig {
   return {
     ...commonSettings(settings, 50053),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
-    encryptionKeys: encryptionKeys(settings.text('WEBHOOK_ENCRYPTION_KEY')),
+    encryptionKeys: settings.encryptionKeys('WEBHOOK_ENCRYPTION_KEY'),
     insecureTargets,
     retryDelays: retryDelays(settings.text('WEBHOOK_RETRY_DELAYS', '60,120')),
     timeoutMs: 1000 * seconds('WEBHOOK_TIMEOUT', settings.text('WEBHOOK_TIMEOUT', '30'), 0.1, 300),
@@ -49,19 +48,6 @@ export function notifierConfig(settings: Settings): NotifierConfig {
     endpointConcurrency: settings.integer('WEBHOOK_ENDPOINT_CONCURRENCY', { min: 1, max: 1_000, fallback: 32 }),
     connections: settings.integer('NOTIFIER_CONNECTIONS', { min: 1, max: 100, fallback: 6 }),
   };
-}
-
-function encryptionKeys(text: string): [EncryptionKey, ...EncryptionKey[]] {
-  // The value is a secret, so the message does not repeat it.
-  const bad = (problem: string) => new BadSetting('WEBHOOK_ENCRYPTION_KEY', problem);
-  const keys = text.split(',').map((item) => {
-    const [, id, encoded = ''] = /^\s*([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/]+=*)\s*$/.exec(item) ?? [];
-    const bytes = Buffer.from(encoded, 'base64');
-    if (id === undefined || bytes.length !== 32) throw bad('must be id:base64 of 32 bytes, or several, comma-separated');
-    return { id, key: createSecretKey(bytes) };
-  });
-  if (new Set(keys.map(({ id }) => id)).size < keys.length) throw bad('names a key twice');
-  return keys as [EncryptionKey, ...EncryptionKey[]];
 }
 
 function retryDelays(text: string): number[] {

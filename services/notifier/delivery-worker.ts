@@ -4,11 +4,11 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import { openGauge } from '../platform/gauges.ts';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
+import { DecryptError, type SecretEncryption } from '../platform/secret-encryption.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { ResultWriter, type DeliveryResult } from './delivery-results.ts';
 import type { Answer, HttpClient } from './http-client.ts';
 import { leaseDue, postponeIdle, type Lease, type LeaseCycle, type LeaseLimits, type PostponedTenant } from './leases.ts';
-import { DecryptError, type SecretEncryption } from './secret-encryption.ts';
 import { deliveryHeaders, nextState } from './webhook.ts';
 
 /** How deliveries are sent. */

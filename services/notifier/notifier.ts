@@ -1,6 +1,7 @@
 // Puts the notifier's parts together, for the process and for tests.
 import type { Registry } from 'prom-client';
 import type { Pool } from '../platform/postgres.ts';
+import { SecretEncryption } from '../platform/secret-encryption.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { Targets } from './addresses.ts';
 import { registerBacklog } from './backlog.ts';
@@ -9,7 +10,6 @@ import { Consumer } from './consumer.ts';
 import { DeliveryWorker } from './delivery-worker.ts';
 import { HttpClient } from './http-client.ts';
 import type { NotifierContext } from './rpc.ts';
-import { SecretEncryption } from './secret-encryption.ts';
 
 /** What is opened first. */
 export interface Opened {
@@ -45,7 +45,7 @@ export function assemble(
   tuning: Tuning = {},
 ): Notifier {
   const targets = tuning.targets ?? new Targets(config.insecureTargets);
-  const secrets = new SecretEncryption(config.encryptionKeys);
+  const secrets = new SecretEncryption('WEBHOOK_ENCRYPTION_KEY', config.encryptionKeys);
   const { timeoutMs, retryDelays, concurrency, endpointConcurrency, quotas } = config;
   const httpClient = new HttpClient({ targets, timeoutMs, ...(tuning.ca !== undefined && { ca: tuning.ca }) });
   const { marginMs = 15_000, pollMs = 1_000 } = tuning;

@@ -1,5 +1,4 @@
-import { bodySignature, deliveryHeaders, errorOfStatus, standardSignature, nextState } from './webhook.ts';
-import { newSecret } from './secret-encryption.ts';
+import { bodySignature, deliveryHeaders, errorOfStatus, newSecret, nextState, standardSignature } from './webhook.ts';
 
 test('the body’s signature is the one that GitHub publishes for its own', () => {
   expect(bodySignature("It's a Secret to Everybody", 'Hello, World!')).toBe(
@@ -69,4 +68,9 @@ test('three attempts are made, the second a minute after the first, the third tw
 
 test('an attempt by hand is the last, whatever its number', () => {
   for (const attempt of [1, 2, 4]) expect(nextState('reset', attempt, true, [60, 120])).toEqual({ status: 'failed' });
+});
+
+test('a made secret is 32 random bytes as Standard Webhooks writes them', () => {
+  expect(newSecret()).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+  expect(newSecret()).not.toBe(newSecret());
 });

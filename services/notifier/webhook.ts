@@ -1,5 +1,5 @@
 // Webhook rules, pure: event types, signatures, what an answer means, when the next attempt is due.
-import { createHmac } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 
 /** Event types that a tenant may subscribe to. */
 export const eventTypes = [
@@ -35,6 +35,11 @@ export interface Signed {
   timestamp: number;
   /** The exact bytes that are sent, or their text, as UTF-8. */
   body: string | Buffer;
+}
+
+/** A new secret in the form of Standard Webhooks: `whsec_` and the base64 of 32 random bytes. */
+export function newSecret(): string {
+  return `whsec_${randomBytes(32).toString('base64')}`;
 }
 
 /** `X-Webhook-Signature`: `sha256=` and the lower-case hex HMAC-SHA256 of the body, keyed with the UTF-8 bytes of the whole secret. */

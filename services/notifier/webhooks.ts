@@ -1,11 +1,12 @@
 // A tenant's webhook: create, replace, change, delete, rotate the secret.
 import { inTransaction, epochMs, readTenant, type Connections, type Statement } from '../platform/postgres.ts';
 import type { RateLimitStatus } from '../platform/errors.ts';
+import type { SecretEncryption } from '../platform/secret-encryption.ts';
 import type { Targets } from './addresses.ts';
 import { eventsOf, headersOf, integer, secretOf, targetOf } from './fields.ts';
 import { admit, type Quotas } from './limits.ts';
 import { Refusal } from './refusal.ts';
-import { newSecret, type SecretEncryption } from './secret-encryption.ts';
+import { newSecret } from './webhook.ts';
 
 /** What the use cases use. */
 export interface WebhookContext {

@@ -1,5 +1,7 @@
 // Reads environment variables at start, checks each, and names the variable that is bad or missing.
+import { createSecretKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { EncryptionKeys } from './secret-encryption.ts';
 
 /** Thrown for a missing or bad variable; `run` prints its message as one line and exits with 1. */
 export class BadSetting extends Error {
@@ -61,6 +63,16 @@ export class Settings {
       .filter((item) => item !== '');
   }
 
+  /** The base of http or https addresses, without a slash at its end. */
+  httpUrl(name: string, fallback: string): string {
+    const value = this.text(name, fallback);
+    const url = URL.canParse(value) ? new URL(value) : undefined;
+    if (!url || !/^https?:$/.test(url.protocol) || url.username + url.password + url.search + url.hash !== '') {
+      throw new BadSetting(name, `must be an http or https address like https://ledger.example.com, not ${JSON.stringify(value)}`);
+    }
+    return url.href.replace(/\/+$/, '');
+  }
+
   /** A TCP port; 0 lets the system choose. */
   port(name: string, fallback?: number): number {
     return this.integer(name, { min: 0, max: 65535, ...(fallback === undefined ? {} : { fallback }) });
@@ -101,6 +113,22 @@ export class Settings {
     const reserved = reservedParameters.find((each) => searchParams.has(each));
     if (reserved !== undefined) throw new BadSetting(name, `must not set ${reserved}: each connection sets its own`);
     return value;
+  }
+
+  /** `id:base64 of 32 bytes`, or several, comma-separated. */
+  encryptionKeys(name: string): EncryptionKeys {
+    // The value is a secret, so the message does not repeat it.
+    const bad = (problem: string) => new BadSetting(name, problem);
+    const keys = this.text(name)
+      .split(',')
+      .map((item) => {
+        const [, id, encoded = ''] = /^\s*([A-Za-z0-9._-]{1,64}):([A-Za-z0-9+/]+=*)\s*$/.exec(item) ?? [];
+        const bytes = Buffer.from(encoded, 'base64');
+        if (id === undefined || bytes.length !== 32) throw bad('must be id:base64 of 32 bytes, or several, comma-separated');
+        return { id, key: createSecretKey(bytes) };
+      });
+    if (new Set(keys.map(({ id }) => id)).size < keys.length) throw bad('names a key twice');
+    return keys as EncryptionKeys;
   }
 }
 

@@ -651,6 +651,13 @@ export declare type RefreshRequest = Message<"identity.v1.RefreshRequest"> & {
    * @generated from field: string client_address = 2;
    */
   clientAddress: string;
+
+  /**
+   * For the audit log.
+   *
+   * @generated from field: string user_agent = 3;
+   */
+  userAgent: string;
 };
 
 /**
