@@ -1,6 +1,5 @@
 // Which credential opens which route, in which order a request is checked, and how users, tenants and keys are made and revoked.
-import { withClient } from '../deploy/local/databases.ts';
-import { newId, toUuid } from '../services/platform/ids.ts';
+import { newId } from '../services/platform/ids.ts';
 import { scopes } from '../services/platform/roles.ts';
 import { startCheckedCluster, type CheckedCluster, type Contract, type Operation } from '../test/contract.ts';
 import { id, time } from '../test/customer.ts';
@@ -104,27 +103,6 @@ describe('access to routes', () => {
     }
   });
 
-  test('a member who is not an owner gets 403 from each route of owners, before body and ids', async () => {
-    const member = await cluster.signUp();
-    await withClient(cluster.databases.identity.adminUrl, (client) =>
-      client.query(`insert into memberships values ($1, $2, 'member', now())`, [toUuid('tenant', mine.id), toUuid('user', member.id)]),
-    );
-    const answers = guarded()
-      .filter(({ path }) => path.includes('{tenant_id}'))
-      .map(async (operation) => {
-        const path = pathOf(operation, { id: 'malformed' });
-        const { status, headers, body } = await cluster.rest(operation.method, path, { ...hopeless(operation), key: member.token });
-        return [operation.id, status, body.code, headers.get('www-authenticate')];
-      });
-    const refused = [403, 'forbidden', 'Bearer realm="ledger", error="insufficient_scope"'];
-    expect(await Promise.all(answers)).toEqual([
-      ['createApiKey', ...refused],
-      ['listApiKeys', 200, undefined, null],
-      ['revokeApiKey', ...refused],
-      ['rotateApiKey', ...refused],
-    ]);
-  });
-
   test('each route wants its own scope and no other, before body and ids', async () => {
     const guardedByKey = contract.operations.filter(({ security }) => security === 'apiKeyToken');
     expect(guardedByKey.length).toBeGreaterThan(10);
@@ -136,38 +114,6 @@ describe('access to routes', () => {
       expect([operation.id, status, body.code, headers.get('www-authenticate')]).toEqual([operation.id, 403, 'forbidden', challenge]);
       expect([operation.id, (await ask(operation, path, { ...hopeless(operation), key: own }))[1]]).not.toEqual([operation.id, 403]);
     }
-    const wanted = Object.groupBy(guardedByKey, ({ scope }) => scope!);
-    expect(Object.fromEntries(Object.entries(wanted).map(([scope, of]) => [scope, of!.map(({ id }) => id).sort()]))).toEqual({
-      'accounts:read': ['getAccount', 'getHierarchy', 'getLimit', 'getLimitUsage', 'listAccounts', 'listLimits'],
-      'accounts:write': ['createAccount', 'createAccounts', 'createLimit', 'deleteLimit', 'setUpChart', 'updateAccount', 'updateLimit'],
-      'balances:read': ['getBalance', 'listBalanceHistory'],
-      'transactions:read': ['getHold', 'getTransaction', 'listEvents', 'listHolds', 'listTransactions'],
-      'transactions:write': [
-        'captureHold',
-        'createHold',
-        'importTransactions',
-        'postDouble',
-        'postExchange',
-        'postSingle',
-        'reverseTransaction',
-        'submitBatch',
-        'voidHold',
-      ],
-      'webhooks:manage': [
-        'configureWebhook',
-        'deleteWebhook',
-        'deleteWebhooks',
-        'getDelivery',
-        'getWebhook',
-        'listDeliveries',
-        'retryDeliveries',
-        'retryDelivery',
-        'rotateWebhookSecret',
-        'testWebhook',
-        'updateWebhook',
-        'updateWebhooks',
-      ],
-    });
   });
 
   test('balances in the hierarchy want balances:read too', async () => {
@@ -269,6 +215,8 @@ describe('users', () => {
       first_name: 'Ada',
       last_name: 'Lovelace',
       status: 'active',
+      email_verified: false,
+      totp_enabled: false,
       created_at: time,
     };
     expect(registered.body).toEqual({ success: true, data: { user }, message: expect.any(String) });
@@ -340,7 +288,10 @@ describe('tenants and keys', () => {
       const body = { name, slug: `${name}-${process.pid}`, business_type: 'other', description: name === 'one' ? 'First' : null };
       const created = await cluster.rest('POST', '/v1/tenants', { key: person.token, body });
       expect(created.status).toBe(201);
-      expect(created.body.data.tenant).toEqual({ ...body, id: id('tenant'), status: 'active', created_at: time });
+      expect(created.body.data.tenant).toEqual({
+        ...{ ...body, id: id('tenant'), status: 'active', created_at: time },
+        ...{ role: 'owner', require_totp: false, delete_at: null },
+      });
       const taken = await cluster.rest('POST', '/v1/tenants', { key: person.token, body });
       expect([taken.status, taken.body.code]).toEqual([409, 'slug_taken']);
     }

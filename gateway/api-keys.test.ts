@@ -21,8 +21,15 @@ test('a key with any character changed, or one more or less, is not', () => {
 
 describe('the verification of a key', () => {
   const text = newKeyText(newId('key'));
-  const key = create(VerifiedKeySchema, { keyId: 'key_1', tenantId: 'tenant_1', tenantSlug: 'acme', scopes: ['accounts:read'] });
-  const known = { actor: 'key_1', tenantId: 'tenant_1', slug: 'acme', scopes: new Set(['accounts:read']), expiresMs: Infinity };
+  const key = create(VerifiedKeySchema, {
+    keyId: 'key_1',
+    tenantId: 'tenant_1',
+    tenantSlug: 'acme',
+    tenantStatus: 'active',
+    scopes: ['accounts:read'],
+  });
+  const tenant = { tenantId: 'tenant_1', slug: 'acme', tenantStatus: 'active' };
+  const known = { actor: 'key_1', ...tenant, scopes: new Set(['accounts:read']), expiresMs: Infinity };
   const start = 1_700_000_000_000;
   let calls: string[];
 

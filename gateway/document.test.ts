@@ -57,17 +57,32 @@ describe('the OpenAPI document', () => {
   test('has every route that the specification and its decisions name', () => {
     expect(contract.operations.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(
       [
+        // Users.
         'POST /v1/auth/register',
         'POST /v1/auth/login',
         'POST /v1/auth/refresh',
         'POST /v1/auth/logout',
         'GET /v1/user',
+        // Email and password.
+        // Second factor.
+        // Identity providers.
+        'GET /v1/auth/oidc/{provider}/start',
+        'GET /v1/auth/oidc/{provider}/callback',
+        'POST /v1/auth/oidc/token',
+        'POST /v1/auth/oidc/{provider}/link',
+        // Tenants.
         'GET /v1/tenants',
         'POST /v1/tenants',
+        // Keys.
         'GET /v1/tenants/{tenant_id}/api-keys',
         'POST /v1/tenants/{tenant_id}/api-keys',
         'DELETE /v1/tenants/{tenant_id}/api-keys/{key_id}',
         'POST /v1/tenants/{tenant_id}/api-keys/{key_id}/rotate',
+        'POST /v1/tenants/{tenant_id}/access',
+        // Members.
+        // States.
+        // Audit.
+        // Ledger.
         'POST /v1/tenants/{slug}/accounts/setup',
         'GET /v1/tenants/{slug}/accounts/hierarchy',
         'GET /v1/tenants/{slug}/accounts',
@@ -109,6 +124,7 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{slug}/webhooks/retry',
         'GET /v1/tenants/{slug}/webhooks/{delivery_id}',
         'POST /v1/tenants/{slug}/webhooks/{delivery_id}/retry',
+        // Operations.
         'GET /healthz',
         'GET /readyz',
         'GET /metrics',

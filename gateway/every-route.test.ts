@@ -37,7 +37,8 @@ function withUnknown(body: Body, field: string): [path: string, changed: Body][]
 }
 
 test('an unknown field and an unknown parameter are refused by each operation, and nothing is done', async () => {
-  const operations = cluster.contract.operations.filter(({ path }) => path.startsWith('/v1/'));
+  // Identity providers add parameters of their own.
+  const operations = cluster.contract.operations.filter(({ id, path }) => path.startsWith('/v1/') && id !== 'finishOidc');
   expect(operations.length).toBeGreaterThan(30);
   const before = await customer.get('events?limit=100');
   for (const operation of operations) {

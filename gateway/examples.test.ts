@@ -65,7 +65,17 @@ test('the examples of the document are accepted as they stand, from registration
   known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
   known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
-  await all('listApiKeys', 'rotateApiKey', 'revokeApiKey', 'setUpChart', 'createAccount', 'createAccounts', 'listAccounts', 'getHierarchy');
+  await all(
+    'createAccess',
+    'listApiKeys',
+    'rotateApiKey',
+    'revokeApiKey',
+    'setUpChart',
+    'createAccount',
+    'createAccounts',
+    'listAccounts',
+    'getHierarchy',
+  );
   known['transaction_id'] = (await all('postSingle', 'postExchange', 'postDouble')).transaction.transaction_id;
   await all('submitBatch', 'importTransactions');
   known['hold_id'] = (await all('createHold')).hold.hold_id;

@@ -10,6 +10,7 @@ import { createDatabase, withClient, type DatabasePlan, type ServiceDatabase } f
 import { gatewayChild, root, serviceChild, services, type DeploymentPlan, type Service } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
+import { mailsIn, type Mail } from './mails.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
 
 const run = promisify(execFile);
@@ -46,6 +47,10 @@ export interface Cluster {
   addresses: Record<Service, string[]>;
   internalToken: string;
   databases: Record<Service, FreshDatabase>;
+  /** Where mails are written as files. */
+  mailDirectory: string;
+  /** The mails to an address, oldest first. Waits until there are as many as `count`, one by default. */
+  mails(email: string, count?: number): Promise<Mail[]>;
   /** Plain HTTP `/healthz`, `/readyz`, `/metrics` of one process. */
   opsUrl(name: string): string;
   pid(name: string): number;
@@ -97,9 +102,10 @@ const everyScope = [
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const children = newChildren();
   const databases = await freshDatabases(options.server);
-  const plan = await newPlan(options, databases);
-  const between = (await options.between?.(plan)) ?? {};
   const gatewayPort = await testPort();
+  const url = `http://127.0.0.1:${gatewayPort}`;
+  const plan = await newPlan(options, databases, url);
+  const between = (await options.between?.(plan)) ?? {};
   const processes = new Map<string, { options: ChildOptions; ops: string; child?: Child; asked?: boolean }>();
   for (const child of [
     ...services.flatMap((service) => plan.addresses[service].map((_, replica) => serviceChild(service, replica, plan))),
@@ -152,12 +158,14 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     await stop().catch(() => undefined);
     throw error;
   }
-  const url = `http://127.0.0.1:${gatewayPort}`;
+  const { mailDirectory } = plan;
   return {
     url,
     addresses: plan.addresses,
     internalToken: plan.internalToken,
     databases,
+    mailDirectory,
+    mails: (email, count) => mailsIn(mailDirectory, email, count),
     opsUrl: (name) => found(name).ops,
     pid: (name) => found(name).child?.pid ?? 0,
     ...clientOf(url),
@@ -173,7 +181,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   };
 }
 
-async function newPlan(options: ClusterOptions, databases: Record<Service, FreshDatabase>): Promise<DeploymentPlan> {
+async function newPlan(options: ClusterOptions, databases: Record<Service, FreshDatabase>, publicUrl: string): Promise<DeploymentPlan> {
   const replicas: Record<Service, number> = { identity: 1, ledger: options.ledgers ?? 1, notifier: options.notifiers ?? 1 };
   const addresses = {} as Record<Service, string[]>;
   for (const service of services) {
@@ -189,6 +197,8 @@ async function newPlan(options: ClusterOptions, databases: Record<Service, Fresh
     jwtPrivateKey: newSigningKey(),
     identityEncryptionKey: newEncryptionKey(),
     webhookEncryptionKey: newEncryptionKey(),
+    mailDirectory: mkdtempSync(join(currentRun().directory, 'mail-')),
+    publicUrl,
     insecureTargets: true,
     environment,
   };

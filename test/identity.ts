@@ -1,5 +1,6 @@
 // One identity service as a process of its own, on a database of its own, for the tests of its rules.
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
 import { Children, type Child } from '../deploy/local/children.ts';
@@ -10,6 +11,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/g
 import { openCaller, refusalOf, type Caller } from '../services/platform/caller.ts';
 import type { RefusalInfo } from '../services/platform/errors.ts';
 import { withLongDeadline } from './polling.ts';
+import { mailsIn, type Mail } from './mails.ts';
 import { testPort } from './cluster.ts';
 import { bareEnvironment, currentRun } from './run.ts';
 
@@ -21,6 +23,8 @@ export interface RunningIdentity {
   child: Child;
   /** The value of a line of `/metrics`, 0 where there is none. */
   metric(name: string): Promise<number>;
+  /** The mails to an address, oldest first. Waits until there are as many as `count`, one by default. */
+  mails(email: string, count?: number): Promise<Mail[]>;
   /** What `/readyz` answers. */
   ready(): Promise<Response>;
   end(): Promise<void>;
@@ -52,7 +56,9 @@ export function launchIdentity(env: NodeJS.ProcessEnv, args: string[] = []): { c
 /** Starts a service on a migrated database and waits until it answers. */
 export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv = {}): Promise<RunningIdentity> {
   const [port, ops] = [await testPort(), await testPort()];
+  const mailDirectory = mkdtempSync(join(currentRun().directory, 'mail-'));
   const { child, end } = launchIdentity({
+    MAIL_DIR: mailDirectory,
     DATABASE_URL: databaseUrl,
     INTERNAL_TOKEN: token,
     JWT_PRIVATE_KEY: signingKey,
@@ -76,6 +82,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
           .at(-1) ?? 0,
       );
     },
+    mails: (email, count) => mailsIn(mailDirectory, email, count),
     ready: () => fetch(`http://127.0.0.1:${ops}/readyz`),
     async end() {
       caller.close();

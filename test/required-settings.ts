@@ -33,6 +33,7 @@ const secrets: Record<string, string> = {
   'database-url': 'postgres://service:password@postgresql:5432/database',
   'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
   'jwt-private-key': newSigningKey(),
+  'mail-url': 'smtps://user:password@smtp.example.com',
   'identity-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'kafka-sasl-password': 'password',

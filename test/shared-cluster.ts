@@ -2,12 +2,13 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { clientOf, startCluster, type Cluster } from './cluster.ts';
+import { mailsIn } from './mails.ts';
 import { currentRun } from './run.ts';
 
 /** Retries of deliveries do not wait, and a receiver that hangs is given up soon. */
 const environment = { notifier: { WEBHOOK_RETRY_DELAYS: '0,0', WEBHOOK_TIMEOUT: '2' } };
 
-type Shared = Pick<Cluster, 'url' | 'addresses' | 'internalToken' | 'databases'> & { ops: Record<string, string> };
+type Shared = Pick<Cluster, 'url' | 'addresses' | 'internalToken' | 'databases' | 'mailDirectory'> & { ops: Record<string, string> };
 
 /**
  * The worker's cluster, started by the first file that asks; the run's end stops it. Jest loads modules anew for each file, so its addresses
@@ -27,6 +28,7 @@ export async function sharedCluster(): Promise<Cluster> {
     ...shared,
     ...clientOf(shared.url),
     databases: Object.fromEntries(withDrop) as Cluster['databases'],
+    mails: (email, count) => mailsIn(shared.mailDirectory, email, count),
     opsUrl: (name) => ops[name] ?? refuse(),
     pid: refuse,
     kill: refuse,
@@ -38,7 +40,7 @@ export async function sharedCluster(): Promise<Cluster> {
 
 async function start(file: string): Promise<void> {
   const cluster = await startCluster({ environment, outlivesFile: true });
-  const { url, addresses, internalToken, databases } = cluster;
+  const { url, addresses, internalToken, databases, mailDirectory } = cluster;
   const ops = Object.fromEntries(['gateway', ...Object.keys(addresses)].map((name) => [name, cluster.opsUrl(name)]));
-  writeFileSync(file, JSON.stringify({ url, addresses, internalToken, databases, ops } satisfies Shared));
+  writeFileSync(file, JSON.stringify({ url, addresses, internalToken, databases, mailDirectory, ops } satisfies Shared));
 }

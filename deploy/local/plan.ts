@@ -23,6 +23,10 @@ export interface DeploymentPlan {
   identityEncryptionKey: string;
   /** The same. */
   webhookEncryptionKey: string;
+  /** Where mails are written as files, unless the environment says. */
+  mailDirectory: string;
+  /** The gateway's address for people, unless the environment says. */
+  publicUrl: string;
   /** Whether webhooks may go to http and private addresses, unless the environment says. */
   insecureTargets: boolean;
   /** More variables of every process, for example `LOG_LEVEL`. */
@@ -51,13 +55,16 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
     PORT: String(port),
     DATABASE_URL: plan.databases[service].serviceUrl,
     INTERNAL_TOKEN: plan.internalToken,
-    ...(service === 'identity' && { JWT_PRIVATE_KEY: plan.jwtPrivateKey, IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey }),
+    ...(service === 'identity' && {
+      JWT_PRIVATE_KEY: plan.jwtPrivateKey,
+      IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey,
+      ...unlessSet(plan, 'MAIL_DIR', plan.mailDirectory),
+      ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
+    }),
     ...(service === 'ledger' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {
       WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,
-      ...(!['', '_FILE'].some((end) => plan.environment[`WEBHOOK_ALLOW_INSECURE_TARGETS${end}`]) && {
-        WEBHOOK_ALLOW_INSECURE_TARGETS: String(plan.insecureTargets),
-      }),
+      ...unlessSet(plan, 'WEBHOOK_ALLOW_INSECURE_TARGETS', String(plan.insecureTargets)),
     }),
   });
 }
@@ -65,8 +72,19 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
 /** The gateway. */
 export function gatewayChild(host: string, port: number, plan: DeploymentPlan): ChildOptions {
   const addresses = Object.fromEntries(services.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]));
-  const environment = { ...plan.environment, HOST: host, PORT: String(port), INTERNAL_TOKEN: plan.internalToken, ...addresses };
+  const environment = {
+    ...plan.environment,
+    HOST: host,
+    PORT: String(port),
+    INTERNAL_TOKEN: plan.internalToken,
+    ...addresses,
+    ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
+  };
   return nodeChild('gateway', ['gateway/main.ts'], environment);
+}
+
+function unlessSet({ environment }: DeploymentPlan, name: string, value: string): NodeJS.ProcessEnv {
+  return environment[name] || environment[`${name}_FILE`] ? {} : { [name]: value };
 }
 
 function nodeChild(name: string, args: string[], environment: NodeJS.ProcessEnv): ChildOptions {

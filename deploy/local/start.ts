@@ -99,6 +99,8 @@ async function start(): Promise<void> {
     jwtPrivateKey: settings.jwtPrivateKey ?? secrets.jwtPrivateKey,
     identityEncryptionKey: settings.identityEncryptionKey ?? secrets.identityEncryptionKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
+    mailDirectory: join(dataDirectory, 'mail'),
+    publicUrl: publicUrl(settings),
     insecureTargets: !settings.production,
     environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariables.includes(name))),
   };

@@ -12,6 +12,7 @@ import { importRoutes } from './import.ts';
 import { keyRoutes } from './keys.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
+import { oidcRoutes, type OidcSettings } from './oidc.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
@@ -23,8 +24,9 @@ import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
-export function registerRoutes(app: App, parts: Services & Operations): void {
+export function registerRoutes(app: App, parts: Services & Operations & OidcSettings): void {
   userRoutes(app, parts);
+  oidcRoutes(app, parts);
   tenantRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);

@@ -32,6 +32,42 @@ test.each([
   expect(() => read({ JWT_PRIVATE_KEY: value })).toThrow('JWT_PRIVATE_KEY must be an Ed25519 private key as PKCS #8 PEM');
 });
 
+test.each([
+  [{ MAIL_URL: 'smtps://user:pass%40word@smtp.example.com:465' }, { server: new URL('smtps://user:pass%40word@smtp.example.com:465') }],
+  [{ MAIL_URL: 'smtp://[::1]', MAIL_DIR: '/mail', NODE_ENV: 'production' }, { server: new URL('smtp://[::1]') }],
+  [{ MAIL_DIR: '/mail', NODE_ENV: 'production' }, { directory: '/mail' }],
+  [{}, { directory: '.data/mail' }],
+])('mails go to the server, or into the directory (%#)', (given, mail) => {
+  expect(read(given)).toMatchObject({ mail, mailFrom: 'Ledger <ledger@localhost>', publicUrl: 'http://127.0.0.1:8080' });
+});
+
+test('production does not start where mails would go nowhere', () => {
+  expect(() => read({ NODE_ENV: 'production' })).toThrow(/^MAIL_URL is not set: where NODE_ENV is production, .* or MAIL_DIR/);
+});
+
+test.each([
+  'smtp.example.com',
+  'https://u:secret@h',
+  'smtp://',
+  'smtp://u:100%secret@h',
+  'smtp://u:secret@h/x',
+  'smtp://u:secret@h?pool=1',
+])('a mail server that can’t be one is named without its content (%#)', (value) => {
+  const message = /^MAIL_URL must be an SMTP address: smtp:\/\/user:password@host:port or smtps:\/\/…, special characters as %XX$/;
+  expect(() => read({ MAIL_URL: value })).toThrow(message);
+});
+
+test.each(['Ledger', 'Ledger <ledger>', 'Ledger <a@b>\nBcc: <c@d>', '<a@b> <c@d>'])('%j is no sender of mails', (value) => {
+  expect(() => read({ MAIL_FROM: value })).toThrow(/^MAIL_FROM must be an address or Name <address>, not "/);
+});
+
+test('links begin with the public address, with or without a slash at its end', () => {
+  expect(read({ PUBLIC_URL: 'https://example.com/ledger/' }).publicUrl).toBe('https://example.com/ledger');
+  for (const bad of ['example.com', 'ftp://example.com', 'https://u@example.com', 'https://example.com?a=b']) {
+    expect(() => read({ PUBLIC_URL: bad })).toThrow(/^PUBLIC_URL must be an http or https address/);
+  }
+});
+
 test('several signing keys may be given: the first signs', () => {
   const [first, second] = [newSigningKey(), newSigningKey()];
   const { signingKeys } = read({ JWT_PRIVATE_KEY: `${first}${second}` });

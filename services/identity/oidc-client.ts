@@ -1,9 +1,8 @@
 // Calls identity providers: OpenID Connect, code flow with PKCE, state and nonce; every answer is verified.
 import * as client from 'openid-client';
 import { Readable } from 'node:stream';
-import { FairSemaphore } from '../platform/fair-semaphore.ts';
-import type { SecretEncryption } from '../platform/secret-encryption.ts';
-import { DecryptError } from '../platform/secret-encryption.ts';
+import { FairSemaphore, Overloaded } from '../platform/fair-semaphore.ts';
+import { DecryptError, type SecretEncryption } from '../platform/secret-encryption.ts';
 import type { OidcProvider } from './oidc-providers.ts';
 import { Refusal } from './refusal.ts';
 
@@ -44,6 +43,9 @@ const maxAnswerBytes = 1 << 20;
 // Another owner than that of any other secret.
 const owner = 'oidc-login';
 
+// What the library throws for an answer that it rejects.
+const rejections = [client.ClientError, client.ResponseBodyError, client.WWWAuthenticateChallengeError, TypeError];
+
 /** The providers of a deployment. */
 export class OidcClient {
   private readonly providers: ReadonlyMap<string, OidcProvider>;
@@ -64,11 +66,11 @@ export class OidcClient {
     return provider;
   }
 
-  /** Begins a login: the address of the provider, and the login, encrypted. Throws `provider_not_found`, `unavailable`. */
+  /** Begins a login: the address of the provider, and the login, encrypted. Throws `provider_not_found`, {@link OidcFailure}. */
   async begin(name: string, redirectUri: string, returnTo: string): Promise<{ authorizationUrl: string; state: string }> {
     const provider = this.provider(name);
     const configuration = await this.configuration(provider).catch((error: unknown) => {
-      throw new Refusal('unavailable', `the identity provider ${name} is unavailable: ${described(error)}`, { retryAfter: timeoutSeconds });
+      throw new OidcFailure('unavailable', described(error));
     });
     const [state, nonce, verifier] = [client.randomState(), client.randomNonce(), client.randomPKCECodeVerifier()];
     const url = client.buildAuthorizationUrl(configuration, {
@@ -97,7 +99,7 @@ export class OidcClient {
     return login;
   }
 
-  /** The identity in a provider's answer, the query with which it sent the browser back. Throws {@link OidcFailure}, {@link Overloaded}. */
+  /** The identity in a provider's answer, the query with which it sent the browser back. Throws {@link OidcFailure}. */
   async identity(login: OidcLogin, query: string, signal: AbortSignal): Promise<OidcIdentity> {
     const provider = this.provider(login.provider);
     try {
@@ -106,11 +108,8 @@ export class OidcClient {
       if (error instanceof client.AuthorizationResponseError) {
         throw new OidcFailure(/^[a-z_]{1,64}$/.test(error.error) ? error.error : 'login_failed', 'the provider rejected the login');
       }
-      if (isUnavailable(error)) throw new OidcFailure('unavailable', described(error));
-      // What the library rejects; its causes hold tokens.
-      if (error instanceof client.ClientError || error instanceof client.ResponseBodyError || error instanceof TypeError) {
-        throw new OidcFailure('login_failed', described(error));
-      }
+      if (error instanceof Overloaded || isUnavailable(error)) throw new OidcFailure('unavailable', described(error));
+      if (rejections.some((kind) => error instanceof kind)) throw new OidcFailure('login_failed', described(error));
       throw error;
     }
   }
@@ -130,6 +129,7 @@ export class OidcClient {
 async function discover({ issuer, clientId, clientSecret }: OidcProvider): Promise<client.Configuration> {
   const options: client.DiscoveryRequestOptions = {
     timeout: timeoutSeconds,
+    // eslint-disable-next-line @typescript-eslint/no-deprecated -- only for issuers on this machine
     execute: [client.enableNonRepudiationChecks, ...(issuer.protocol === 'http:' ? [client.allowInsecureRequests] : [])],
     [client.customFetch]: boundedFetch,
   };
@@ -150,6 +150,9 @@ async function identityOf(configuration: client.Configuration, login: OidcLogin,
   const idToken = tokens.claims();
   if (!idToken) throw new OidcFailure('login_failed', 'the answer has no ID token');
   const { iss: issuer, sub: subject } = idToken;
+  // The longest of OpenID Connect Core, section 2; PostgreSQL stores no NUL.
+  if (subject.length > 255 || subject.includes('\0'))
+    throw new OidcFailure('login_failed', 'sub is longer than 255 characters, or not text');
   // All claims come from one source: an address must not be verified by what is said about another.
   const isElsewhere = idToken['email'] === undefined && configuration.serverMetadata().userinfo_endpoint !== undefined;
   const claims = isElsewhere ? await client.fetchUserInfo(configuration, tokens.access_token, subject) : idToken;
@@ -187,5 +190,6 @@ function isUnavailable(error: unknown): boolean {
 function described(error: unknown): string {
   const { message, code, cause } = error as Error & { code?: string };
   const own = code === undefined ? message : `${message} (${code})`;
-  return cause instanceof Error ? `${own}: ${described(cause)}` : own;
+  // A message of the JSON parser repeats a part of its text.
+  return cause instanceof Error && !(cause instanceof SyntaxError) ? `${own}: ${described(cause)}` : own;
 }

@@ -45,11 +45,20 @@ function providerOf(name: string, given: unknown, bad: (problem: string) => BadS
   };
   const issuer = URL.canParse(text('issuer')) ? new URL(text('issuer')) : undefined;
   // With a path to the discovery document itself the issuer would not be checked.
-  if (!issuer || !isAllowed(issuer) || issuer.username + issuer.password + issuer.search + issuer.hash !== '' || /\/\.well-known\//.test(issuer.pathname)) {
+  if (
+    !issuer ||
+    !isAllowed(issuer) ||
+    issuer.username + issuer.password + issuer.search + issuer.hash !== '' ||
+    issuer.pathname.includes('/.well-known/')
+  ) {
     throw bad('needs an issuer that is an https address (http on a loopback host), without query');
   }
   const scopes = given['scopes'] ?? ['openid', 'email', 'profile'];
-  if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)) || !scopes.includes('openid')) {
+  if (
+    !Array.isArray(scopes) ||
+    !scopes.every((scope) => typeof scope === 'string' && /^[\x21\x23-\x5b\x5d-\x7e]+$/.test(scope)) ||
+    !scopes.includes('openid')
+  ) {
     throw bad('needs scopes that are a list of texts without blanks, openid among them');
   }
   return { name, issuer, clientId: text('client_id'), clientSecret: text('client_secret'), scopes: scopes as string[] };

@@ -8,6 +8,8 @@ import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
 import * as field from './fields.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
+import type { OidcClient } from './oidc-client.ts';
+import { oidcRoutes } from './oidc-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
 import { memberOf } from './tenant-changes.ts';
 import { createTenant, listTenants, tenantUuid } from './tenants.ts';
@@ -16,6 +18,7 @@ import { login, register, userById, type LoginParts } from './users.ts';
 /** What the calls need. */
 export interface IdentityParts extends LoginParts {
   users: FairSemaphore;
+  oidc: OidcClient;
 }
 
 /** The calls of `identity.v1.IdentityService`. */
@@ -24,6 +27,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...oidcRoutes(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
         const { session, user, rateLimit } = await login(parts, request, signal);

@@ -5,11 +5,14 @@ import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState } from '../platform/readiness.ts';
+import { SecretEncryption } from '../platform/secret-encryption.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
+import { deleteExpiredCodes } from './oidc.ts';
+import { OidcClient } from './oidc-client.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
@@ -31,7 +34,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool)]).catch((error: unknown) =>
+    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredCodes(pool)]).catch((error: unknown) =>
       logger.warn({ err: error }, 'retention job failed'),
     );
   }, retentionMs);
@@ -51,7 +54,8 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
   const limits = { unauthenticated: unauthenticatedLimit(), users: userLimit() };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits };
+  const oidc = new OidcClient(config.oidcProviders, new SecretEncryption('IDENTITY_ENCRYPTION_KEY', config.encryptionKeys));
+  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits, oidc };
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),

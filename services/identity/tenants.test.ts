@@ -138,7 +138,10 @@ test('to users who are not members a tenant does not exist', async () => {
     await refusal(client.verifyTenantMember({ userId: other, tenantId })),
     await refusal(client.verifyTenantMember({ userId, tenantId: newId('tenant') })),
     await refusal(client.verifyTenantMember({ userId, tenantId: 'tenant_x' })),
-    await refusal(client.verifyTenantMember({ userId: 'x', tenantId })),
+    await refusal(client.verifyTenantMember({ userId: other, tenantId: 'x' })),
   ];
   for (const answer of answers) expect(answer).toEqual({ ...answers[0], reason: 'tenant_not_found', message: 'tenant not found' });
+  for (const unknown of ['x', newId('user')]) {
+    expect((await refusal(client.verifyTenantMember({ userId: unknown, tenantId }))).reason).toBe('unauthenticated');
+  }
 });
