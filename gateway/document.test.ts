@@ -64,6 +64,10 @@ describe('the OpenAPI document', () => {
         'POST /v1/auth/logout',
         'GET /v1/user',
         // Email and password.
+        'POST /v1/auth/email/send',
+        'POST /v1/auth/email/verify',
+        'POST /v1/auth/password/forgot',
+        'POST /v1/auth/password/reset',
         // Second factor.
         // Identity providers.
         'GET /v1/auth/oidc/{provider}/start',
@@ -81,7 +85,13 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{tenant_id}/access',
         // Members.
         // States.
+        'POST /v1/tenants/{tenant_id}/suspend',
+        'POST /v1/tenants/{tenant_id}/resume',
+        'POST /v1/tenants/{tenant_id}/close',
+        'POST /v1/tenants/{tenant_id}/reopen',
         // Audit.
+        'GET /v1/user/audit',
+        'GET /v1/tenants/{tenant_id}/audit',
         // Ledger.
         'POST /v1/tenants/{slug}/accounts/setup',
         'GET /v1/tenants/{slug}/accounts/hierarchy',

@@ -65,6 +65,8 @@ describe('a cursor', () => {
   const lists: Record<string, [filters: string, others: string[]]> = {
     listTenants: ['', []],
     listApiKeys: ['', []],
+    listAudit: ['', []],
+    listUserAudit: ['', []],
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
     listLimits: ['', []],
     listTransactions: ['reference=a', ['', 'reference=b', 'reference=a&currency=USD', 'reference=a&start_date=2026-01-01']],

@@ -4,6 +4,7 @@ import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
 import { schemas, words } from './records.ts';
+import { teamSchemas } from './team-schemas.ts';
 
 /** The document without paths. */
 export const documentInfo = {
@@ -66,6 +67,6 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...webhookSchemas }),
+  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...teamSchemas, ...webhookSchemas }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

@@ -28,6 +28,8 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   // Members.
   // States.
   // Audit.
+  listAudit: 'admin',
+  listUserAudit: 'user',
   // Ledger.
   getAccount: 'accounts:read',
   getHierarchy: 'accounts:read',

@@ -23,6 +23,7 @@ export interface RunningIdentity {
   child: Child;
   /** The value of a line of `/metrics`, 0 where there is none. */
   metric(name: string): Promise<number>;
+  mailDirectory: string;
   /** The mails to an address, oldest first. Waits until there are as many as `count`, one by default. */
   mails(email: string, count?: number): Promise<Mail[]>;
   /** What `/readyz` answers. */
@@ -82,6 +83,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
           .at(-1) ?? 0,
       );
     },
+    mailDirectory,
     mails: (email, count) => mailsIn(mailDirectory, email, count),
     ready: () => fetch(`http://127.0.0.1:${ops}/readyz`),
     async end() {

@@ -19,6 +19,9 @@ export const exampleTenant = {
   delete_at: null,
 };
 
+/** Answers of several routes. */
+export const tenantAnswer = { name: 'TenantResponse', schema: record({ tenant: ref('Tenant') }) };
+
 /** `/v1/tenants`. */
 export function tenantRoutes(app: App, { identity }: Services): void {
   app.post(
@@ -37,7 +40,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           answers: {
             201: {
               description: 'Created',
-              schema: record({ tenant: ref('Tenant') }),
+              ...tenantAnswer,
               example: { tenant: exampleTenant },
               message: 'Tenant created',
             },

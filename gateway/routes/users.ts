@@ -33,6 +33,11 @@ export const session = {
   }),
 };
 
+/** The answer of an action that returns nothing. */
+export const noData = { name: 'DoneResponse', schema: { type: 'object' }, example: {} };
+/** The answer of an action on the user. */
+export const changedUser = { name: 'UserResponse', schema: record({ user: ref('User') }) };
+
 const refreshToken = secret(1, 512, { description: 'From the last login or refresh.', example: exampleSession.refresh_token });
 
 /** `data` of the same. */
@@ -73,7 +78,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           answers: {
             201: {
               description: 'Registered',
-              schema: record({ user: ref('User') }),
+              ...changedUser,
               example: { user: exampleUser },
               message: 'User registered',
             },
@@ -174,7 +179,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           description:
             'Ends the session; its access token stays valid for its hour. A second call, or an unknown token, is answered the same.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
-          answers: { 200: { description: 'Logged out', schema: { type: 'object' }, example: {}, message: 'Logged out' } },
+          answers: { 200: { description: 'Logged out', ...noData, message: 'Logged out' } },
         },
       },
     },

@@ -32,6 +32,20 @@ test.each([
   expect(() => read({ JWT_PRIVATE_KEY: value })).toThrow('JWT_PRIVATE_KEY must be an Ed25519 private key as PKCS #8 PEM');
 });
 
+test('a closed tenant is deleted after so many days, 30 by default', () => {
+  expect(read()).toMatchObject({
+    deleteAfterMs: 30 * 86_400_000,
+    ledgerAddresses: ['127.0.0.1:50052'],
+    notifierAddresses: ['127.0.0.1:50053'],
+  });
+  expect(read({ TENANT_DELETE_DAYS: '0.0001' }).deleteAfterMs).toBe(8_640);
+});
+
+test.each(['0', '-1', '1e3', '0.0', '.5', '36501', 'Infinity', ' 1'])('TENANT_DELETE_DAYS %j is rejected', (value) => {
+  const message = `must be a decimal above 0, at most 36500, not ${JSON.stringify(value)}`;
+  expect(() => read({ TENANT_DELETE_DAYS: value })).toThrow(new BadSetting('TENANT_DELETE_DAYS', message));
+});
+
 test.each([
   [{ MAIL_URL: 'smtps://user:pass%40word@smtp.example.com:465' }, { server: new URL('smtps://user:pass%40word@smtp.example.com:465') }],
   [{ MAIL_URL: 'smtp://[::1]', MAIL_DIR: '/mail', NODE_ENV: 'production' }, { server: new URL('smtp://[::1]') }],

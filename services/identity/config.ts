@@ -9,6 +9,11 @@ export interface IdentityConfig extends CommonSettings {
   databaseUrl: string;
   /** Ed25519: the first signs, all verify. */
   signingKeys: [KeyObject, ...KeyObject[]];
+  /** How long after it was closed a tenant is deleted, milliseconds. */
+  deleteAfterMs: number;
+  /** `host:port` of the ledger and of the notifier, which delete their rows of a tenant. */
+  ledgerAddresses: string[];
+  notifierAddresses: string[];
   /** Where mails go: to an SMTP server, or as files into a directory. */
   mail: { server: URL } | { directory: string };
   /** Their sender, `Name <address>`. */
@@ -21,12 +26,17 @@ export interface IdentityConfig extends CommonSettings {
   oidcProviders: ReadonlyMap<string, OidcProvider>;
 }
 
+const dayMs = 86_400_000;
+
 /** Throws {@link BadSetting}. */
 export function identityConfig(settings: Settings): IdentityConfig {
   return {
     ...commonSettings(settings, 50051),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
+    deleteAfterMs: Math.ceil(settings.decimal('TENANT_DELETE_DAYS', { max: 36_500, fallback: 30 }) * dayMs),
+    ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
+    notifierAddresses: settings.addresses('NOTIFIER_ADDR', '127.0.0.1:50053'),
     mail: mailTarget(settings),
     mailFrom: sender(settings.text('MAIL_FROM', 'Ledger <ledger@localhost>')),
     publicUrl: settings.httpUrl('PUBLIC_URL', 'http://127.0.0.1:8080'),

@@ -11,6 +11,7 @@ import { createCode, linkCode, spendCode, userOfCode } from './oidc.ts';
 import { OidcFailure, type OidcClient } from './oidc-client.ts';
 import { Refusal } from './refusal.ts';
 import { openSession } from './sessions.ts';
+import { checkSecondFactor } from './totp.ts';
 import type { LoginParts } from './users.ts';
 
 /** What they need. */
@@ -25,7 +26,7 @@ type OidcCalls = 'startOidc' | 'finishOidc' | 'exchangeOidcCode' | 'linkOidc';
 const maxUrlLength = 1_000;
 
 /** Their handlers. */
-export function oidcRoutes(parts: OidcParts): Pick<ServiceImpl<typeof IdentityService>, OidcCalls> {
+export function oidcCalls(parts: OidcParts): Pick<ServiceImpl<typeof IdentityService>, OidcCalls> {
   const { orm, signer, unauthenticated, users, oidc } = parts;
   const ofUser = forUsers(users);
   return {
@@ -51,12 +52,13 @@ export function oidcRoutes(parts: OidcParts): Pick<ServiceImpl<typeof IdentitySe
         return { returnTo: login.returnTo, error: error.error };
       }
     }),
-    exchangeOidcCode: answer(async ({ code: given, origin }, { signal }) => {
+    exchangeOidcCode: answer(async ({ code: given, totpCode, origin }, { signal }) => {
       const code = field.secret('code', given);
       const address = field.clientAddress(origin?.clientAddress ?? '');
-      await unauthenticated.run(address, signal, () => userOfCode(entityManager(orm), code));
+      const user = await unauthenticated.run(address, signal, () => userOfCode(entityManager(orm), code));
       return unauthenticated.run(address, undefined, async () => {
-        const spent = await spendCode(orm, code, undefined, origin);
+        if (user) await checkSecondFactor(parts, user.id, totpCode, origin);
+        const spent = await spendCode(orm, code, user?.id, origin);
         const session = await openSession(orm, signer, spent.id, { method: 'oidc', origin });
         return { session: sessionMessage(session), user: userMessage(spent) };
       });

@@ -4,19 +4,23 @@ import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import type { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { logFields } from '../platform/serve.ts';
 import { createAccess, createKey, listKeys, revokeKey, rotateKey, verifyKey } from './api-keys.ts';
+import { listAudit, listUserAudit } from './audit-reads.ts';
 import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
+import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
+import { mailCalls } from './mail-rpc.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
 import type { OidcClient } from './oidc-client.ts';
-import { oidcRoutes } from './oidc-rpc.ts';
+import { oidcCalls } from './oidc-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
+import { stateHandlers, type StateParts } from './state-rpc.ts';
 import { memberOf } from './tenant-changes.ts';
 import { createTenant, listTenants, tenantUuid } from './tenants.ts';
 import { login, register, userById, type LoginParts } from './users.ts';
 
 /** What the calls need. */
-export interface IdentityParts extends LoginParts {
+export interface IdentityParts extends LoginParts, StateParts {
   users: FairSemaphore;
   oidc: OidcClient;
 }
@@ -27,7 +31,9 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
-      ...oidcRoutes(parts),
+      ...mailCalls(parts),
+      ...oidcCalls(parts),
+      ...stateHandlers(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
         const { session, user, rateLimit } = await login(parts, request, signal);
@@ -46,11 +52,20 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
+      ...credentialCalls(parts),
       verifyUser: ofUser(async (request) => {
         await sessionUser(entityManager(orm), request.userId, request.sessionId);
         return {};
       }),
       getUser: ofUser(async (request) => ({ user: userMessage(await userById(orm, request.userId)) })),
+      listUserAudit: ofUser(async (request) => {
+        const { rows: entries, nextCursor } = await listUserAudit(orm, request);
+        return { entries, nextCursor };
+      }),
+      listAudit: ofUser(async (request) => {
+        const { rows: entries, nextCursor } = await listAudit(orm, request);
+        return { entries, nextCursor };
+      }),
       createTenant: ofUser(async (request) => ({ tenant: tenantMessage(await createTenant(orm, request), 'owner') })),
       listTenants: ofUser(async (request) => {
         const page = await listTenants(orm, request.userId, request.limit, request.cursor);

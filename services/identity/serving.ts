@@ -9,8 +9,12 @@ import { SecretEncryption } from '../platform/secret-encryption.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { deleteExpiredAudit } from './audit.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
+import { openMailTransport } from './mail-transport.ts';
+import { MailWorker } from './mail-worker.ts';
+import { deleteExpiredMails } from './mails.ts';
 import { deleteExpiredCodes } from './oidc.ts';
 import { OidcClient } from './oidc-client.ts';
 import { Passwords } from './passwords.ts';
@@ -21,6 +25,8 @@ import { deleteExpiredFailures } from './login-throttle.ts';
 import { unauthenticatedLimit, userLimit } from './users.ts';
 
 const retentionMs = 10 * 60_000;
+/** How long a stop waits for mails that are being sent. */
+const mailGraceMs = 5_000;
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, whose messages name the fix. */
 export async function serveIdentity(settings: Settings, lifetime: Lifetime): Promise<void> {
@@ -34,11 +40,15 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredCodes(pool)]).catch((error: unknown) =>
-      logger.warn({ err: error }, 'retention job failed'),
-    );
+    const jobs = [deleteExpiredFailures, deleteExpiredSessions, deleteExpiredMails, deleteExpiredCodes, deleteExpiredAudit];
+    Promise.all(jobs.map((job) => job(pool))).catch((error: unknown) => logger.warn({ err: error }, 'retention job failed'));
   }, retentionMs);
   lifetime.add('retention job', () => clearInterval(retention));
+
+  const send = await openMailTransport(config);
+  const mails = new MailWorker({ pool, send, publicUrl: config.publicUrl, logger, metrics });
+  mails.start();
+  lifetime.add('mails', () => mails.stop(mailGraceMs));
 
   const ask = databaseState(pool, logger);
   const readiness = async (): Promise<Readiness> => {
@@ -53,9 +63,16 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     const answer = isReachable ? state : 'away';
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
-  const limits = { unauthenticated: unauthenticatedLimit(), users: userLimit() };
-  const oidc = new OidcClient(config.oidcProviders, new SecretEncryption('IDENTITY_ENCRYPTION_KEY', config.encryptionKeys));
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits, oidc };
+  const { signingKeys, encryptionKeys, deleteAfterMs } = config;
+  const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys);
+  const parts = {
+    ...{ orm, pool, deleteAfterMs, secrets },
+    oidc: new OidcClient(config.oidcProviders, secrets),
+    passwords: new Passwords(metrics),
+    signer: await openSigner(signingKeys),
+    unauthenticated: unauthenticatedLimit(),
+    users: userLimit(),
+  };
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),

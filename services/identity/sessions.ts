@@ -28,6 +28,8 @@ export interface Session {
 export interface SessionOrigin {
   method: 'password' | 'oidc';
   origin: Origin | undefined;
+  /** The hash of the password that was checked: a new one that was set meanwhile ends this login too. */
+  passwordHash?: string | null;
 }
 
 /** Signs tokens, and publishes what verifies them. */
@@ -64,14 +66,19 @@ export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Pr
   };
 }
 
-/** Opens a session for a user whose credentials were verified. `how`: by what, for the audit log. */
+/** Opens a session for a user whose credentials were verified. `how`: by what. Throws `unauthenticated` where the password has changed. */
 export async function openSession(orm: MikroORM, signer: Signer, userId: string, how: SessionOrigin): Promise<Session> {
   const id = uuidv7();
   const { nowMs, text } = await entityManager(orm).transactional(async (em) => {
     const opened = await databaseNow(em);
     const user = toId('user', userId);
     const data = { method: how.method };
+    // It locks the user.
     await audit(em, { user: userId }, { type: 'login.succeeded', actor: user, subject: user, origin: how.origin, data }, opened);
+    if (how.passwordHash !== undefined) {
+      const stands = await em.findOne(User, { id: userId, passwordHash: how.passwordHash }, { refresh: true });
+      if (!stands) throw new Refusal('unauthenticated', 'invalid email or password');
+    }
     const { text: first, row } = nextToken(id, opened);
     await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt, endedAt: null });
     await em.insert(RefreshToken, row);
@@ -147,11 +154,11 @@ export async function sessionUser(em: EntityManager, userId: string, sessionId: 
   return id;
 }
 
-/** Ends all sessions of a user but one, with their refresh and access tokens. */
+/** Ends all sessions of a user but one, with their refresh and access tokens. `exceptId`: as in a token, null or empty: none. */
 export async function endSessions(em: EntityManager, userId: string, exceptId: string | null, nowMs: number): Promise<void> {
   const now = new Date(nowMs);
   await em.execute(
-    `update sessions set ended_at = ?, revoked_at = coalesce(revoked_at, ?) where user_id = ? and ended_at is null and id is distinct from ?`,
+    `update sessions set ended_at = ?, revoked_at = coalesce(revoked_at, ?) where user_id = ? and ended_at is null and id::text is distinct from ?`,
     [now, now, userId, exceptId],
   );
 }

@@ -66,17 +66,19 @@ export class Teams extends Migration {
     this.addSql(`create index invitations_email on invitations (tenant_id, lower(email)) where accepted_at is null and revoked_at is null`);
     for (const statement of tenantPolicy('invitations')) this.addSql(statement);
 
-    // What has been and will be deleted, without row-level security, because the job that deletes knows no tenant. What stays of a deleted tenant.
+    // What has been and will be deleted, without row-level security, because the job that deletes knows no tenant. What stays of a deleted tenant:
+    // sequence and hash are those of the end of its log. The next attempt is also the end of a lease.
     this.addSql(`create table closings (
       tenant_id uuid primary key,
       slug text collate "C" not null references slugs,
       delete_at timestamptz not null,
+      next_attempt_at timestamptz not null,
       started_at timestamptz,
       sequence bigint,
       hash text collate "C",
       deleted_at timestamptz
     )`);
-    this.addSql('create index closings_due on closings (delete_at) where deleted_at is null');
+    this.addSql('create index closings_due on closings (next_attempt_at) where deleted_at is null');
   }
 
   private mail(): void {
