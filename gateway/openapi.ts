@@ -254,7 +254,9 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
     responses: {
       ...errorAnswers(route),
       ...answers,
-      ...(doc.redirect !== undefined && { 302: { description: doc.redirect, headers: headerDocs(['Location', 'Set-Cookie']) } }),
+      ...(doc.redirect !== undefined && {
+        302: { description: doc.redirect, headers: headerDocs(['Location', 'Set-Cookie']), content: {} },
+      }),
     },
   };
 }

@@ -1,3 +1,4 @@
+import { TOTP } from 'otpauth';
 import pg from 'pg';
 import { pino } from 'pino';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
@@ -125,6 +126,23 @@ describe('a code', () => {
     const { user } = await client.register({ email: `ß@${host}`, password, firstName: 'K', lastName: 'K' });
     await verify(user!.id);
     expect(await refusal(browser.exchange(await browser.codeFor(person(`ẞ@${host}`))))).toMatchObject({ reason: 'email_taken' });
+  });
+
+  test('asks a user with a second factor for it, before and after the join, and stays valid until that is right', async () => {
+    const user = await newUser(client);
+    await verify(user.id);
+    const { secret } = await client.startTotp({ userId: user.id, password });
+    const { recoveryCodes } = await client.confirmTotp({ userId: user.id, code: new TOTP({ secret }).generate() });
+    const claims = person(user.email);
+    for (const recoveryCode of recoveryCodes.slice(0, 2)) {
+      const code = await browser.codeFor(claims);
+      expect(await refusal(browser.exchange(code))).toMatchObject({ reason: 'totp_required' });
+      expect(await refusal(browser.exchange(code, 'AAAA-AAAA-AAAA-AAAA'))).toMatchObject({ reason: 'unauthenticated' });
+      expect((await browser.exchange(code, recoveryCode)).user!.id).toBe(user.id);
+      expect(await refusal(browser.exchange(code, recoveryCodes[3]))).toMatchObject({ reason: 'unauthenticated' });
+    }
+    const types = (await auditOf(user.id)).map(([type]) => type);
+    expect(types.filter((type) => type === 'login.succeeded')).toHaveLength(2);
   });
 
   test('is good once, also for two exchanges at the same time', async () => {

@@ -109,7 +109,7 @@ async function userOfIdentity(em: EntityManager, code: Code): Promise<{ user: Us
   const [found] = await em.execute<{ id: string }[]>('select id from users where lower(email) = lower(?)', [code.email]);
   if (!found) return null;
   const user = await em.findOneOrFail(User, { id: found.id });
-  // Verified on one side only, the address may be claimed by somebody who can't read its mail. The database's `lower` makes more letters equal than
+  // Verified on one side only, another person may claim the address. The database's `lower` makes more letters equal than
   // mail servers do.
   if (!code.email_verified || user.emailVerifiedAt === null || !isSameAddress(code.email, user.email)) throw taken(emailTaken);
   return { user, isLinked: false };
