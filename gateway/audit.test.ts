@@ -51,7 +51,7 @@ const called = new Set<string>();
 async function leaves(
   id: string,
   { inTenant = [], inUser = [], of = ada, status }: { inTenant?: string[]; inUser?: string[]; of?: Person; status?: number },
-  { key, body, params = {} }: { key?: string; body?: unknown; params?: Record<string, string> } = {},
+  { key, body, params = {}, then }: { key?: string; body?: unknown; params?: Record<string, string>; then?: () => Promise<void> } = {},
 ): Promise<any> {
   called.add(id);
   const { method, path } = contract.operations.find((each) => each.id === id)!;
@@ -60,6 +60,7 @@ async function leaves(
   const before = await logs();
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => ({ tenant_id: own?.id ?? '', ...params })[name]!);
   const answer: Answer = await rest(method, filled, { ...(key !== undefined && { key }), ...(body !== undefined && { body }) });
+  await then?.();
   const after = await logs();
   const types = [0, 1].map((which) => after[which]!.slice(0, after[which]!.length - before[which]!.length).map(({ type }) => type));
   expect([id, answer.status >= 300 ? answer.status : undefined, ...types]).toEqual([id, status, inTenant, inUser]);
@@ -100,10 +101,26 @@ test('every change leaves one entry of its type, a second call that changes noth
     await leaves(id, {}, { key });
   }
 
+  await leaves('sendVerificationEmail', {}, { key });
+  const verification = { token: (await cluster.mails(email))[0]!.token };
+  await leaves('verifyEmail', { inUser: ['email.verified'] }, { body: verification });
+  await leaves('verifyEmail', { status: 422 }, { body: verification });
+  await leaves('forgotPassword', {}, { body: { email } });
+  const reset = { token: (await cluster.mails(email, 2))[1]!.token, password: 'a new horse of ada' };
+  const loginAgain = async () => {
+    const { body } = await rest('POST', '/v1/auth/login', { body: { email, password: reset.password } });
+    ada.token = body.data.token;
+  };
+  await leaves('resetPassword', { inUser: ['login.succeeded', 'password.reset'] }, { body: reset, then: loginAgain });
+  await leaves('resetPassword', { status: 422 }, { body: reset });
+
   expect([chainFaults(await tenantLog()), chainFaults(await userLog())]).toEqual([[], []]);
   for (const entry of [...(await tenantLog()), ...(await userLog())]) {
     expect(entry).toMatchObject({ address: '127.0.0.1', user_agent: 'node' });
-    expect([entry.actor, entry.type]).toEqual([/failed|revoked/.test(entry.type) && entry.subject === ada.id ? null : ada.id, entry.type]);
+    expect([entry.actor, entry.type]).toEqual([
+      /failed|session|verified|reset/.test(entry.type) && entry.subject === ada.id ? null : ada.id,
+      entry.type,
+    ]);
   }
   const changes = contract.operations.filter(
     ({ method, security, tag }) => method !== 'GET' && security !== 'apiKeyToken' && tag !== 'Operations',

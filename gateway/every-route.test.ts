@@ -1,5 +1,6 @@
 // What holds for every operation of the OpenAPI document, so for one that is added later too.
 import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
+import { addMember } from '../test/members.ts';
 import { deposit, newWallet, type Customer } from '../test/customer.ts';
 
 let cluster: CheckedCluster;
@@ -73,6 +74,8 @@ describe('a cursor', () => {
   const lists: Record<string, [filters: string, others: string[]]> = {
     listTenants: ['', []],
     listApiKeys: ['', []],
+    listMembers: ['', []],
+    listInvitations: ['', []],
     listAudit: ['', []],
     listUserAudit: ['', []],
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
@@ -101,6 +104,11 @@ describe('a cursor', () => {
       }
       await cluster.tenant({ person: each.tenant.owner });
       await cluster.apiKey(each.tenant);
+      await addMember(cluster.databases.identity.adminUrl, each.tenant.id, (await cluster.signUp()).id, 'viewer');
+      for (const email of ['a@example.com', 'b@example.com']) {
+        const given = { key: each.tenant.owner.token, body: { email: `${each.tenant.slug}-${email}`, role: 'viewer' } };
+        await cluster.rest('POST', `/v1/tenants/${each.tenant.id}/invitations`, given);
+      }
       for (const max_count of [1, 2]) {
         const limit = { account_code: 'SETTLEMENT-USD', currency: 'USD', side: 'debit', window: { rolling_seconds: 60 } };
         await each.post('limits', { ...limit, max_count });

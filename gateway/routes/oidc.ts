@@ -6,7 +6,7 @@ import { object, optional, secret } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { exampleSession, exampleUser, present, session, sessionRecord } from './users.ts';
+import { exampleSession, exampleUser, present, session, sessionRecord, totpCode } from './users.ts';
 
 /** What these routes take from the settings. */
 export interface OidcSettings {
@@ -107,7 +107,7 @@ export function oidcRoutes(app: App, { identity, publicUrl, corsOrigins }: Servi
     '/v1/auth/oidc/token',
     {
       schema: {
-        body: object({ code, totp_code: optional(secret(1, 64, { description: 'As for a login with a password.', example: '492039' })) }),
+        body: object({ code, totp_code: optional(totpCode) }),
       },
       config: {
         access: { by: 'anyone' },
@@ -130,8 +130,8 @@ export function oidcRoutes(app: App, { identity, publicUrl, corsOrigins }: Servi
       },
     },
     async (request) => {
-      const { code: given, totp_code: totpCode } = request.body;
-      const rpcRequest = { code: given, totpCode: totpCode ?? undefined, origin: originOf(request) };
+      const { code: given, totp_code: factor } = request.body;
+      const rpcRequest = { code: given, totpCode: factor ?? undefined, origin: originOf(request) };
       const { session: opened, user } = await identity.exchangeOidcCode(rpcRequest, callOptions(request, 15_000));
       return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };
     },

@@ -1,6 +1,6 @@
 // Routes of registration, sessions and the current user.
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
-import { email, name, object, secret } from '../fields.ts';
+import { email, name, object, optional, secret } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
@@ -40,7 +40,13 @@ export const changedUser = { name: 'UserResponse', schema: record({ user: ref('U
 
 const refreshToken = secret(1, 512, { description: 'From the last login or refresh.', example: exampleSession.refresh_token });
 
-/** `data` of the same. */
+/** `totp_code` of a login. */
+export const totpCode = secret(1, 64, {
+  description: 'Six digits of the second factor, or a recovery code. Needed only if the user has a second factor.',
+  example: '123456',
+});
+
+/** `data` of a login. */
 export function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
   if (!given || !user) throw new Error('identity answered without a session');
   const { token, expiresMs, refreshToken: refresh } = given;
@@ -107,7 +113,7 @@ export function userRoutes(app: App, { identity }: Services): void {
   app.post(
     '/v1/auth/login',
     {
-      schema: { body: object({ email, password: secret(1, 128, { example: 'correct horse battery' }) }) },
+      schema: { body: object({ email, password: secret(1, 128, { example: 'correct horse battery' }), totp_code: optional(totpCode) }) },
       config: {
         access: { by: 'anyone' },
         doc: {
@@ -115,8 +121,11 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Log in',
           description:
-            'Wrong password and unknown email answer the same. The limits are 10 failures in 15 minutes per account and address, and 100 per address; only failures count. Each login starts its own session.',
-          bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery' } },
+            'Wrong password and unknown email answer the same. The limits are 10 failures in 15 minutes per account and address, and 100 per address; only failures count. If the user has a second factor, `totp_code` is needed: without it the right password is answered `totp_required`. Each code is good once, and a user has 10 failures in 15 minutes from all addresses. Each login starts its own session.',
+          bodies: {
+            ada: { email: 'ada@example.com', password: 'correct horse battery' },
+            second_factor: { email: 'ada@example.com', password: 'correct horse battery', totp_code: '123456' },
+          },
           answers: {
             200: {
               description: 'Logged in',
@@ -126,14 +135,14 @@ export function userRoutes(app: App, { identity }: Services): void {
               headers: rateLimitHeaderNames,
             },
           },
-          errors: ['unauthenticated', 'rate_limited'],
+          errors: ['unauthenticated', 'totp_required', 'rate_limited'],
           rateLimitHeadersOn: [401],
         },
       },
     },
     async (request, reply) => {
-      const { email: address, password } = request.body;
-      const given = { email: address, password, ...originOf(request) };
+      const { email: address, password, totp_code: code } = request.body;
+      const given = { email: address, password, totpCode: code ?? undefined, ...originOf(request) };
       const { session: opened, user, rateLimit } = await identity.login(given, callOptions(request, 15_000));
       if (rateLimit) reply.headers(rateLimitFields(rateLimit));
       return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };

@@ -84,7 +84,7 @@ export async function recordFailure(orm: MikroORM, failed: FailedLogin): Promise
 /** Lets the failures of an account and of an address be counted one after the other until the transaction ends. */
 export async function takeTurn(em: EntityManager, { address, email }: Pick<FailedLogin, 'address' | 'email'>): Promise<void> {
   // A statement of its own: one that waits for a lock counts by its old snapshot. By email too, or only those of a known one would wait for a user.
-  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(lower(?), 1))', [
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(lower(?), 2))', [
     address,
     email,
   ]);

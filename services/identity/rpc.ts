@@ -11,6 +11,7 @@ import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
 import { mailCalls } from './mail-rpc.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
+import { memberCalls } from './member-rpc.ts';
 import type { OidcClient } from './oidc-client.ts';
 import { oidcCalls } from './oidc-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
@@ -31,6 +32,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...memberCalls(parts),
       ...mailCalls(parts),
       ...oidcCalls(parts),
       ...stateHandlers(parts),

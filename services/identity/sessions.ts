@@ -9,7 +9,7 @@ import { audit, lockUser, type Origin } from './audit.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
-import { userUuid } from './tenants.ts';
+import * as field from './fields.ts';
 import { RefreshToken, Session as SessionRow, User, type UserRow } from './entities.ts';
 
 /** Lifetime of a token, seconds. */
@@ -144,7 +144,7 @@ export async function closeSession(orm: MikroORM, given: string): Promise<void> 
 /** The user of a token, if no new password ended the session of the token. Throws `unauthenticated`. `sessionId`: empty for a token without one. */
 export async function sessionUser(em: EntityManager, userId: string, sessionId: string): Promise<string> {
   const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
-  const id = userUuid(userId, ended);
+  const id = field.uuidOf('user', userId, ended);
   const session = uuidPattern.test(sessionId) ? sessionId : null;
   const [found] = await em.execute<{ id: string }[]>(
     `select id from users where id = ? and not exists (select from sessions where id = ? and user_id = users.id and ended_at is not null)`,

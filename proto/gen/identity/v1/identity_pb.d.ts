@@ -2949,7 +2949,8 @@ export declare const IdentityService: GenService<{
     output: typeof ListInvitationsResponseSchema;
   },
   /**
-   * DeleteInvitation revokes an invitation, for owners and admins; a second call changes nothing. Errors: `invitation_not_found`.
+   * DeleteInvitation revokes an invitation, for owners and admins; a second call changes nothing. Errors: `invitation_not_found` (also for an
+   * accepted one).
    *
    * @generated from rpc identity.v1.IdentityService.DeleteInvitation
    */
