@@ -16,6 +16,7 @@ import { memberRoutes } from './members.ts';
 import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
+import { oidcRoutes, type OidcSettings } from './oidc.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
@@ -29,11 +30,12 @@ import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
-export function registerRoutes(app: App, parts: Services & Operations): void {
+export function registerRoutes(app: App, parts: Services & Operations & OidcSettings): void {
   userRoutes(app, parts);
   passwordRoutes(app, parts);
   secondFactorRoutes(app, parts);
   mailRoutes(app, parts);
+  oidcRoutes(app, parts);
   tenantRoutes(app, parts);
   memberRoutes(app, parts);
   invitationRoutes(app, parts);
