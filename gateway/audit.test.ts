@@ -4,6 +4,8 @@ import pg from 'pg';
 import { chainFaults, type Entry } from '../test/audit-chain.ts';
 import { checkedRest, readContract, type Contract } from '../test/contract.ts';
 import { startCluster, type Answer, type Cluster, type Person, type Tenant } from '../test/cluster.ts';
+import { until } from '../test/polling.ts';
+import { codeOf, wrongCode } from '../test/second-factor.ts';
 import { keepSecrets, type Secrets } from '../test/secrets.ts';
 
 const processes = ['identity', 'ledger', 'notifier', 'gateway'];
@@ -51,7 +53,7 @@ const called = new Set<string>();
 async function leaves(
   id: string,
   { inTenant = [], inUser = [], of = ada, status }: { inTenant?: string[]; inUser?: string[]; of?: Person; status?: number },
-  { key, body, params = {} }: { key?: string; body?: unknown; params?: Record<string, string> } = {},
+  { key, body, params = {}, then }: { key?: string; body?: unknown; params?: Record<string, string>; then?: () => Promise<void> } = {},
 ): Promise<any> {
   called.add(id);
   const { method, path } = contract.operations.find((each) => each.id === id)!;
@@ -60,6 +62,7 @@ async function leaves(
   const before = await logs();
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => ({ tenant_id: own?.id ?? '', ...params })[name]!);
   const answer: Answer = await rest(method, filled, { ...(key !== undefined && { key }), ...(body !== undefined && { body }) });
+  await then?.();
   const after = await logs();
   const types = [0, 1].map((which) => after[which]!.slice(0, after[which]!.length - before[which]!.length).map(({ type }) => type));
   expect([id, answer.status >= 300 ? answer.status : undefined, ...types]).toEqual([id, status, inTenant, inUser]);
@@ -90,6 +93,26 @@ test('every change leaves one entry of its type, a second call that changes noth
   await leaves('rotateApiKey', { status: 404 }, { key, params, body: {} });
   await leaves('createAccess', { inTenant: ['access.created'] }, { key, body: {} });
 
+  const bob = await signUp('bob@example.com');
+  await rest('POST', '/v1/auth/email/send', { key: bob.token });
+  await rest('POST', '/v1/auth/email/verify', { body: { token: (await cluster.mails(bob.email))[0]!.token } });
+  const invite = (role: string) => ({ key, body: { email: bob.email, role } });
+  const invited = await leaves('createInvitation', { inTenant: ['invitation.created'] }, invite('viewer'));
+  await leaves('deleteInvitation', { inTenant: ['invitation.revoked'] }, { key, params: { invitation_id: invited.invitation.id } });
+  await leaves('deleteInvitation', {}, { key, params: { invitation_id: invited.invitation.id } });
+  await leaves('createInvitation', { inTenant: ['invitation.created'] }, invite('viewer'));
+  // One to the same address replaces it.
+  await leaves('createInvitation', { inTenant: ['invitation.created', 'invitation.revoked'] }, invite('accountant'));
+  const mailed = async () => (await cluster.mails(bob.email)).find(({ text }) => text?.includes('as accountant'));
+  const { token } = (await until(mailed, (mail) => mail !== undefined))!;
+  await leaves('acceptInvitation', { inTenant: ['member.added'], of: bob }, { key: bob.token, body: { token } });
+  await leaves('createInvitation', { status: 409 }, invite('viewer'));
+  const ofBob = { key, params: { user_id: bob.id } };
+  await leaves('updateMember', { inTenant: ['member.role_changed'] }, { ...ofBob, body: { role: 'viewer' } });
+  await leaves('updateMember', {}, { ...ofBob, body: { role: 'viewer' } });
+  await leaves('removeMember', { inTenant: ['member.removed'] }, ofBob);
+  await leaves('removeMember', { status: 404 }, ofBob);
+
   for (const [id, type] of [
     ['suspendTenant', 'tenant.suspended'],
     ['resumeTenant', 'tenant.resumed'],
@@ -100,10 +123,45 @@ test('every change leaves one entry of its type, a second call that changes noth
     await leaves(id, {}, { key });
   }
 
+  const next = 'the next horse of ada';
+  await leaves('changePassword', { inUser: ['login.failed'], status: 403 }, { key, body: { current: 'no horse of ada', password: next } });
+  await leaves('changePassword', { inUser: ['password.changed'] }, { key, body: { current: password, password: next } });
+
+  const { secret } = await leaves('startTotp', {}, { key, body: { password: next } });
+  await leaves('startTotp', { inUser: ['login.failed'], status: 403 }, { key, body: { password } });
+  await leaves('confirmTotp', { inUser: ['login.failed'], status: 403 }, { key, body: { code: wrongCode(secret) } });
+  const confirmed = await leaves('confirmTotp', { inUser: ['totp.enabled'] }, { key, body: { code: codeOf(secret) } });
+  for (const require_totp of [true, false]) {
+    await leaves('updateTenant', { inTenant: ['tenant.updated'] }, { key, body: { require_totp } });
+    await leaves('updateTenant', {}, { key, body: { require_totp } });
+  }
+  const loginWith = (totp_code?: string) => ({ body: { email, password: next, ...(totp_code !== undefined && { totp_code }) } });
+  const [first, second] = confirmed.recovery_codes as string[];
+  await leaves('login', { status: 401 }, loginWith());
+  await leaves('login', { inUser: ['login.failed'], status: 401 }, loginWith(wrongCode(secret)));
+  await leaves('login', { inUser: ['login.succeeded'] }, loginWith(codeOf(secret, 1)));
+  await leaves('login', { inUser: ['login.succeeded', 'recovery_code.used'] }, loginWith(first));
+  await leaves('deleteTotp', { inUser: ['totp.disabled', 'recovery_code.used'] }, { key, body: { password: next, code: second } });
+
+  await leaves('sendVerificationEmail', {}, { key });
+  const verification = { token: (await cluster.mails(email))[0]!.token };
+  await leaves('verifyEmail', { inUser: ['email.verified'] }, { body: verification });
+  await leaves('verifyEmail', { status: 422 }, { body: verification });
+  await leaves('forgotPassword', {}, { body: { email } });
+  const reset = { token: (await cluster.mails(email, 2))[1]!.token, password: 'a new horse of ada' };
+  const loginAgain = async () => {
+    const { body } = await rest('POST', '/v1/auth/login', { body: { email, password: reset.password } });
+    ada.token = body.data.token;
+  };
+  await leaves('resetPassword', { inUser: ['login.succeeded', 'password.reset'] }, { body: reset, then: loginAgain });
+  await leaves('resetPassword', { status: 422 }, { body: reset });
+
   expect([chainFaults(await tenantLog()), chainFaults(await userLog())]).toEqual([[], []]);
   for (const entry of [...(await tenantLog()), ...(await userLog())]) {
     expect(entry).toMatchObject({ address: '127.0.0.1', user_agent: 'node' });
-    expect([entry.actor, entry.type]).toEqual([/failed|revoked/.test(entry.type) && entry.subject === ada.id ? null : ada.id, entry.type]);
+    // Of a failed login only where the user was logged in.
+    const isNobody = /session|verified|reset/.test(entry.type) || (entry.type === 'login.failed' && entry.data['action'] === undefined);
+    expect([entry.type, entry.actor]).toEqual([entry.type, isNobody ? null : entry.type === 'member.added' ? bob.id : ada.id]);
   }
   const changes = contract.operations.filter(
     ({ method, security, tag }) => method !== 'GET' && security !== 'apiKeyToken' && tag !== 'Operations',
@@ -194,6 +252,8 @@ test('no secret of this run is in a table, a log or an error', async () => {
   await database.end();
   for (const name of processes) places[`log of ${name}`] = cluster.logs(name);
   expect(places['table user_audit']).toContain('login.failed');
-  expect(Object.keys(secrets.kinds()).sort()).toEqual(['key', 'password', 'refresh_token', 'token']);
+  expect(Object.keys(secrets.kinds()).sort()).toEqual([
+    ...['code', 'current', 'key', 'otpauth_url', 'password', 'recovery_codes', 'refresh_token', 'secret', 'token', 'totp_code'],
+  ]);
   expect(Object.entries(places).flatMap(([place, text]) => secrets.foundIn(text).map((kind) => `${kind} in ${place}`))).toEqual([]);
 });

@@ -1,3 +1,4 @@
+import { addMember } from '../test/members.ts';
 import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
 
 let cluster: CheckedCluster;
@@ -63,6 +64,11 @@ test('the examples of the document are accepted as they stand, from registration
   await all('sendVerificationEmail', 'forgotPassword');
   const { tenant } = await all('getUser', 'createTenant');
   known['tenant_id'] = tenant.id;
+  known['user_id'] = (await cluster.signUp()).id;
+  await addMember(cluster.databases.identity.adminUrl, tenant.id, known['user_id'], 'viewer');
+  await all('listMembers', 'updateMember', 'removeMember');
+  known['invitation_id'] = (await all('createInvitation')).invitation.id;
+  await all('listInvitations', 'deleteInvitation');
   known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
   known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
@@ -105,5 +111,11 @@ test('the examples of the document are accepted as they stand, from registration
 
   // The token that is shown is nobody's; and what was deleted by one of two paths is gone.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));
-  expect(unsent.map(({ id: each }) => each).sort()).toEqual(['deleteWebhooks', 'refresh', 'resetPassword', 'verifyEmail']);
+  expect(unsent.map(({ id: each }) => each).sort()).toEqual([
+    'acceptInvitation',
+    'deleteWebhooks',
+    'refresh',
+    'resetPassword',
+    'verifyEmail',
+  ]);
 });

@@ -39,6 +39,8 @@ export interface Doc {
   /** Takes an `Idempotency-Key` header. */
   idempotent?: boolean;
   answers: Record<number, Answer>;
+  /** Answers 302, as described here. */
+  redirect?: string;
   /** Error codes beyond those that follow from access, body and query. */
   errors?: ErrorCode[];
   /** Changes to {@link exampleFields} for the examples of this route's errors, several where an error may name one of several fields. */
@@ -63,6 +65,11 @@ const headers = {
   'WWW-Authenticate': {
     description: 'How to authenticate, or which scope the credential lacks (RFC 6750).',
     example: 'Bearer realm="ledger"',
+  },
+  Location: { description: 'Where the browser goes.', example: 'https://app.example.com/' },
+  'Set-Cookie': {
+    description: 'Keeps the login in this browser, or removes it.',
+    example: '__Host-oidc-login=…; Path=/; Secure; HttpOnly',
   },
   'Accept-Encoding': { description: '`identity`: the body must not be compressed. Only sent if it was.', example: 'identity' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
@@ -147,8 +154,10 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
     transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
     fields: ['description'],
   },
+  token_invalid: { field: 'token', tag: 'token_invalid', value: '' },
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
   email_taken: { field: 'email', tag: 'unique', value: 'ada@example.com' },
+  member_exists: { field: 'email', tag: 'unique', value: 'grace@example.com' },
   slug_taken: { field: 'slug', tag: 'unique', value: 'acme' },
   account_code_taken: { field: 'account_code', tag: 'unique', value: 'MERCHANT-WALLETS-USD' },
   chart_exists: { field: 'business_type', tag: 'chart_exists', value: 'wallet' },
@@ -244,7 +253,13 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
     ...(doc.stream && {
       requestBody: { required: true, content: { [doc.stream.type]: { schema: doc.stream.schema, example: doc.stream.example } } },
     }),
-    responses: { ...errorAnswers(route), ...answers },
+    responses: {
+      ...errorAnswers(route),
+      ...answers,
+      ...(doc.redirect !== undefined && {
+        302: { description: doc.redirect, headers: headerDocs(['Location', 'Set-Cookie']), content: {} },
+      }),
+    },
   };
 }
 
@@ -288,8 +303,11 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   key_id: { type: 'string', description: 'Id of the API key.', example: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   hold_id: { type: 'string', description: 'Id of the hold.', example: 'hold_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  user_id: { type: 'string', description: 'Id of the user.', example: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  invitation_id: { type: 'string', description: 'Id of the invitation.', example: 'inv_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   account_code: { ...accountCode, description: 'Code of the account.' },
   limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  provider: { type: 'string', description: 'Name of an identity provider in `OIDC_PROVIDERS`.', example: 'google' },
   delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
 };
 

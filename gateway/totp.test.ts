@@ -1,10 +1,10 @@
 // The second factor and the new password over REST, each answer checked against the document.
-import { TOTP } from 'otpauth';
 import pg from 'pg';
 import { startCheckedCluster, type CheckedCluster } from '../test/contract.ts';
 import type { Answer, Person, Tenant } from '../test/cluster.ts';
 import { toUuid } from '../services/platform/ids.ts';
 import { until } from '../test/polling.ts';
+import { codeOf, wrongCode } from '../test/second-factor.ts';
 
 let cluster: CheckedCluster;
 let admin: pg.Client;
@@ -15,14 +15,6 @@ beforeAll(async () => {
   await admin.connect();
 });
 afterAll(() => admin.end());
-
-/** The code of a secret, `steps` of 30 s from now: 0 and 1 are good for longer than a test takes. */
-const codeOf = (secret: string, steps = 0) => new TOTP({ secret }).generate({ timestamp: Date.now() + steps * 30_000 });
-/** A code that no step near now has. */
-const wrongCode = (secret: string) =>
-  ['000000', '111111', '222222', '333333', '444444', '555555'].find(
-    (code) => ![-2, -1, 0, 1, 2].map((steps) => codeOf(secret, steps)).includes(code),
-  )!;
 
 const short = ({ status, body }: Answer) => [status, body.code];
 const post = (path: string, person: Person, body: object, key = person.token) => cluster.rest('POST', `/v1/auth/${path}`, { key, body });

@@ -40,7 +40,7 @@ export function keepSecrets(given: Rest): Secrets {
     // Six digits may be a part of any number.
     foundIn: (text) =>
       [...found].flatMap(([secret, kind]) => {
-        const isThere = /^\d{6}$/.test(secret) ? new RegExp(`(?<![\\d.])${secret}(?!\\d)`).test(text) : text.includes(secret);
+        const isThere = /^\d{6}$/.test(secret) ? new RegExp(`(?<![\\w.])${secret}(?!\\w)`).test(text) : text.includes(secret);
         return isThere ? [kind] : [];
       }),
   };

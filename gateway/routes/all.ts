@@ -10,10 +10,13 @@ import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
+import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
+import { memberRoutes } from './members.ts';
 import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
+import { oidcRoutes, type OidcSettings } from './oidc.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
@@ -27,12 +30,15 @@ import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
-export function registerRoutes(app: App, parts: Services & Operations): void {
+export function registerRoutes(app: App, parts: Services & Operations & OidcSettings): void {
   userRoutes(app, parts);
   passwordRoutes(app, parts);
   secondFactorRoutes(app, parts);
   mailRoutes(app, parts);
+  oidcRoutes(app, parts);
   tenantRoutes(app, parts);
+  memberRoutes(app, parts);
+  invitationRoutes(app, parts);
   tenantStateRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);

@@ -22,7 +22,8 @@ export const exampleSession = {
   expires_at: '2030-01-31T13:00:00.000Z',
   refresh_token: 'lrt_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs',
 };
-const session = {
+/** The answer of every login. */
+export const session = {
   name: 'SessionResponse',
   schema: record({
     token: { type: 'string', description: 'JWT, valid for one hour: `Authorization: Bearer <token>`.' },
@@ -39,18 +40,21 @@ export const changedUser = { name: 'UserResponse', schema: record({ user: ref('U
 
 const refreshToken = secret(1, 512, { description: 'From the last login or refresh.', example: exampleSession.refresh_token });
 
-const totpCode = secret(1, 64, {
+/** `totp_code` of a login. */
+export const totpCode = secret(1, 64, {
   description: 'Six digits of the second factor, or a recovery code. Needed only if the user has a second factor.',
   example: '123456',
 });
 
-function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
+/** `data` of a login. */
+export function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
   if (!given || !user) throw new Error('identity answered without a session');
   const { token, expiresMs, refreshToken: refresh } = given;
   return { token, expires_at: timeOf(expiresMs), refresh_token: refresh, user: userRecord(user) };
 }
 
-function present(user: User | undefined): Record<string, unknown> {
+/** `data.user`. */
+export function present(user: User | undefined): Record<string, unknown> {
   if (!user) throw new Error('identity answered without a user');
   return userRecord(user);
 }

@@ -203,15 +203,19 @@ describe('a failed login', () => {
     const { email } = await owner();
     const entries = async () => (await admin.query<{ n: string }>('select count(*) as n from user_audit')).rows[0]!.n;
     const trips = async (of: string) => {
-      let count = 0;
-      // Jobs look for work meanwhile.
-      proxy.watch = (chunk) => ((count += /(mail|closing)_lease/.test(chunk.toString('latin1')) ? 0 : 1), 'pass');
-      await refusal(identity.client.login({ email: of, password: 'wrong password' }));
+      const counts: number[] = [];
+      for (let time = 0; time < 5; time += 1) {
+        let count = 0;
+        proxy.watch = () => ((count += 1), 'pass');
+        await refusal(identity.client.login({ email: of, password: 'wrong password' }));
+        counts.push(count);
+      }
       proxy.watch = () => 'pass';
-      return count;
+      // Loops of the service may come between.
+      return Math.min(...counts);
     };
-    // Connections are open, and statements prepared.
-    for (const each of [email, newEmail()]) await trips(each);
+    // The first opens connections and prepares statements.
+    await trips(newEmail());
     const before = await entries();
     const unknown = await trips(newEmail());
     expect(await entries()).toBe(before);
@@ -223,7 +227,7 @@ describe('a failed login', () => {
     for (const each of [email, newEmail()]) {
       await admin.query('begin');
       // As one of another address that has not committed.
-      await admin.query('select pg_advisory_xact_lock(hashtextextended(lower($1), 1))', [each]);
+      await admin.query('select pg_advisory_xact_lock(hashtextextended(lower($1), 2))', [each]);
       const answered = refusal(identity.client.login({ email: each, password: 'wrong password', clientAddress: '192.0.2.8' }));
       const waiting = `select from pg_locks where locktype = 'advisory' and not granted and database = (select oid from pg_database where datname = current_database())`;
       while ((await admin.query(waiting)).rowCount === 0);

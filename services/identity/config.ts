@@ -2,6 +2,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
+import { oidcProviders, type OidcProvider } from './oidc-providers.ts';
 
 /** The settings of the running service. */
 export interface IdentityConfig extends CommonSettings {
@@ -19,8 +20,10 @@ export interface IdentityConfig extends CommonSettings {
   mailFrom: string;
   /** The gateway's address for people, without a slash at its end: the base of links. */
   publicUrl: string;
-  /** Encrypt secrets of second factors with the first, decrypt with all. */
+  /** Encrypt secrets of second factors, and logins with identity providers, with the first, decrypt with all. */
   encryptionKeys: EncryptionKeys;
+  /** By name. */
+  oidcProviders: ReadonlyMap<string, OidcProvider>;
 }
 
 const dayMs = 86_400_000;
@@ -38,6 +41,7 @@ export function identityConfig(settings: Settings): IdentityConfig {
     mailFrom: sender(settings.text('MAIL_FROM', 'Ledger <ledger@localhost>')),
     publicUrl: settings.httpUrl('PUBLIC_URL', 'http://127.0.0.1:8080'),
     encryptionKeys: settings.encryptionKeys('IDENTITY_ENCRYPTION_KEY'),
+    oidcProviders: oidcProviders(settings.optional('OIDC_PROVIDERS')),
   };
 }
 

@@ -84,7 +84,7 @@ export async function recordFailure(orm: MikroORM, failed: FailedLogin): Promise
 /** Lets the failures of an account and of an address be counted one after the other until the transaction ends. */
 export async function takeTurn(em: EntityManager, { address, email }: Pick<FailedLogin, 'address' | 'email'>): Promise<void> {
   // A statement of its own: one that waits for a lock counts by its old snapshot. By email too, or only those of a known one would wait for a user.
-  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(lower(?), 1))', [
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(lower(?), 2))', [
     address,
     email,
   ]);
@@ -101,9 +101,10 @@ export async function admitCode(em: EntityManager, userId: string, email: string
 /** As {@link recordFailure}, in a transaction that has taken its turn. */
 export async function recordInTurn(em: EntityManager, failed: FailedLogin): Promise<RateLimitStatus> {
   const { email, address, userId, reason, origin, action } = failed;
-  const [before] = await em.execute<Counts[]>(recordStatement, [address, email]);
-  const status = statusOf(before);
-  if (reason === 'totp_code' && userId !== null) await em.execute(recordStatement, [ofSecondFactor(userId), email]);
+  const record = async (by: string) => statusOf((await em.execute<Counts[]>(recordStatement, [by, email]))[0]);
+  const ofAddress = await record(address);
+  const ofCodes = reason === 'totp_code' && userId !== null ? await record(ofSecondFactor(userId)) : ofAddress;
+  const status = ofCodes.remaining < ofAddress.remaining ? ofCodes : ofAddress;
   const user = userId ?? uuidv7();
   const [subject, data] = [toId('user', user), { reason, ...(action !== undefined && { action }) }];
   const actor = action === undefined ? null : subject;

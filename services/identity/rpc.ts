@@ -11,6 +11,9 @@ import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
 import { mailCalls } from './mail-rpc.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
+import { memberCalls } from './member-rpc.ts';
+import type { OidcClient } from './oidc-client.ts';
+import { oidcCalls } from './oidc-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
 import { stateHandlers, type StateParts } from './state-rpc.ts';
 import { memberOf } from './tenant-changes.ts';
@@ -20,6 +23,7 @@ import { login, register, userById, type LoginParts } from './users.ts';
 /** What the calls need. */
 export interface IdentityParts extends LoginParts, StateParts {
   users: FairSemaphore;
+  oidc: OidcClient;
 }
 
 /** The calls of `identity.v1.IdentityService`. */
@@ -28,7 +32,9 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...memberCalls(parts),
       ...mailCalls(parts),
+      ...oidcCalls(parts),
       ...stateHandlers(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {

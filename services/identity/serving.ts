@@ -19,6 +19,8 @@ import { openOrm, entityManager } from './database.ts';
 import { openMailTransport } from './mail-transport.ts';
 import { MailWorker } from './mail-worker.ts';
 import { deleteExpiredMails } from './mails.ts';
+import { deleteExpiredCodes } from './oidc.ts';
+import { OidcClient } from './oidc-client.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
@@ -43,8 +45,8 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    const jobs = [deleteExpiredFailures(pool), deleteExpiredSessions(pool), deleteExpiredMails(pool), deleteExpiredAudit(pool)];
-    Promise.all(jobs).catch((error: unknown) => logger.warn({ err: error }, 'retention job failed'));
+    const jobs = [deleteExpiredFailures, deleteExpiredSessions, deleteExpiredMails, deleteExpiredCodes, deleteExpiredAudit];
+    Promise.all(jobs.map((job) => job(pool))).catch((error: unknown) => logger.warn({ err: error }, 'retention job failed'));
   }, retentionMs);
   lifetime.add('retention job', () => clearInterval(retention));
 
@@ -81,9 +83,10 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
   const { signingKeys, encryptionKeys, deleteAfterMs } = config;
+  const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys);
   const parts = {
-    ...{ orm, pool, deleteAfterMs },
-    secrets: new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys),
+    ...{ orm, pool, deleteAfterMs, secrets },
+    oidc: new OidcClient(config.oidcProviders, secrets),
     passwords: new Passwords(metrics),
     signer: await openSigner(signingKeys),
     unauthenticated: unauthenticatedLimit(),

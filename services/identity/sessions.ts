@@ -9,7 +9,7 @@ import { audit, lockUser, type Origin } from './audit.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
-import { userUuid } from './tenants.ts';
+import * as field from './fields.ts';
 import { RefreshToken, Session as SessionRow, User, type UserRow } from './entities.ts';
 
 /** Lifetime of a token, seconds. */
@@ -144,7 +144,7 @@ export async function closeSession(orm: MikroORM, given: string): Promise<void> 
 /** The user of a token, if no new password ended the session of the token. Throws `unauthenticated`. `sessionId`: empty for a token without one. */
 export async function sessionUser(em: EntityManager, userId: string, sessionId: string): Promise<string> {
   const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
-  const id = userUuid(userId, ended);
+  const id = field.uuidOf('user', userId, ended);
   const session = uuidPattern.test(sessionId) ? sessionId : null;
   const [found] = await em.execute<{ id: string }[]>(
     `select id from users where id = ? and not exists (select from sessions where id = ? and user_id = users.id and ended_at is not null)`,
@@ -167,22 +167,21 @@ const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 // Without a limit, a delete of many rows would always exceed the statement timeout.
 const deleteLimit = 1_000;
-const deletion = (table: string, key: string, condition = 'true') =>
+
+/** Deletes the rows of a table, found by `key`, whose `expires_at` has passed and that fulfil the condition. */
+export async function deleteExpired(pool: Pool, table: string, key: string, condition = 'true'): Promise<void> {
   // Replicas that sweep at once pass each other by.
-  `with expired as materialized (
+  const statement = `with expired as materialized (
      select ${key} from ${table} where expires_at < now() and ${condition} order by expires_at limit ${deleteLimit} for update skip locked
    ) delete from ${table} using expired where ${table}.${key} = expired.${key}`;
-const expired = [
-  deletion('refresh_tokens', 'hash'),
-  // Tokens first: the cascade would delete all tokens of a long session in one statement.
-  deletion('sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)'),
-];
+  while ((await pool.query(statement)).rowCount === deleteLimit);
+}
 
 /** Deletes expired refresh tokens, then expired sessions without tokens. */
 export async function deleteExpiredSessions(pool: Pool): Promise<void> {
-  for (const statement of expired) {
-    while ((await pool.query(statement)).rowCount === deleteLimit);
-  }
+  await deleteExpired(pool, 'refresh_tokens', 'hash');
+  // Tokens first: the cascade would delete all tokens of a long session in one statement.
+  await deleteExpired(pool, 'sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)');
 }
 
 function nextToken(sessionId: string, nowMs: number) {

@@ -1,11 +1,11 @@
-import { TOTP } from 'otpauth';
 import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { encryptionKey, newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import { encryptionKey, newEmail, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { newEncryptionKey } from '../../deploy/local/secrets.ts';
 import type { User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { until } from '../../test/notifier.ts';
+import { codeOf, enable, newFactorUser, wrongCode } from '../../test/second-factor.ts';
 import { stepOfCode } from './totp.ts';
 
 let database: FreshDatabase;
@@ -31,35 +31,8 @@ let lastAddress = 0;
 const newAddress = () => `198.51.100.${++lastAddress}`;
 const origin = () => ({ clientAddress: newAddress(), userAgent: 'test' });
 
-/** The code of a secret; `steps` of 30 s from now. 0 and 1 stay valid for at least as long as a test takes. */
-const codeOf = (secret: string, steps = 0) => new TOTP({ secret }).generate({ timestamp: Date.now() + steps * 30_000 });
-
-/** A code that no step near now has. */
-function wrongCode(secret: string): string {
-  const near = [-2, -1, 0, 1, 2].map((steps) => codeOf(secret, steps));
-  return ['000000', '111111', '222222', '333333', '444444', '555555'].find((code) => !near.includes(code))!;
-}
-
 const login = ({ email }: User, totpCode?: string, given = password, clientAddress = newAddress()) =>
   client.login({ email, password: given, clientAddress, ...(totpCode !== undefined && { totpCode }) });
-
-interface Enabled {
-  user: User;
-  secret: string;
-  recoveryCodes: string[];
-}
-
-/** A new user with a second factor, whose current code is used. */
-async function newFactorUser(): Promise<Enabled> {
-  const user = await newUser(client);
-  return { user, ...(await enable(user)) };
-}
-
-async function enable(user: User): Promise<Omit<Enabled, 'user'>> {
-  const { secret } = await client.startTotp({ userId: user.id, password, origin: origin() });
-  const { recoveryCodes } = await client.confirmTotp({ userId: user.id, code: codeOf(secret), origin: origin() });
-  return { secret, recoveryCodes };
-}
 
 const uuid = (user: User) => toUuid('user', user.id)!;
 /** Lets the current code be used again. */
@@ -108,7 +81,7 @@ describe('turning it on', () => {
   });
 
   test('neither the secret nor the recovery codes can be read from the database or the log', async () => {
-    const { user, secret, recoveryCodes } = await newFactorUser();
+    const { user, secret, recoveryCodes } = await newFactorUser(client);
     const stored = await admin.query('select * from recovery_codes where user_id = $1', [uuid(user)]);
     const values = [Object.values(await row(user)).map(String), stored.rows, await auditOf(user)];
     const text = JSON.stringify(values) + identity.child.output();
@@ -181,8 +154,21 @@ describe('a login', () => {
     expect((await auditOf(user)).map(({ type }) => type)).toEqual(['user.registered', 'login.succeeded', 'login.succeeded']);
   });
 
+  test('of a user of the version before is as before, and such a user turns on a second factor', async () => {
+    const old = await row(await newUser(client));
+    const columns = ['first_name', 'last_name', 'status', 'password_hash', 'created_at'];
+    const email = newEmail();
+    const values = [email, ...columns.map((name) => old[name])];
+    await admin.query(`insert into users (id, email, ${columns.join()}) values (gen_random_uuid(), $1, $2, $3, $4, $5, $6)`, values);
+    const { user } = await client.login({ email, password });
+    expect(user).toMatchObject({ emailVerified: false, totpEnabled: false });
+    const { secret } = await enable(client, user!);
+    expect(await refusal(login(user!))).toMatchObject({ reason: 'totp_required' });
+    await login(user!, codeOf(secret, 1));
+  });
+
   test('with the code of the confirmation is refused: a code is good once', async () => {
-    const { user, secret } = await newFactorUser();
+    const { user, secret } = await newFactorUser(client);
     expect(await refusal(login(user, codeOf(secret)))).toMatchObject({ reason: 'unauthenticated' });
     const next = codeOf(secret, 1);
     await login(user, next);
@@ -192,7 +178,7 @@ describe('a login', () => {
   });
 
   test('that comes several times at once with one code, to two replicas, succeeds once', async () => {
-    const { user, secret } = await newFactorUser();
+    const { user, secret } = await newFactorUser(client);
     const other = await startIdentity(database.serviceUrl);
     try {
       const code = codeOf(secret, 1);
@@ -207,7 +193,7 @@ describe('a login', () => {
   });
 
   test('takes blanks in a code, and each recovery code once, in any case and without hyphens', async () => {
-    const { user, secret, recoveryCodes } = await newFactorUser();
+    const { user, secret, recoveryCodes } = await newFactorUser(client);
     await login(user, codeOf(secret, 1).replace(/^.../, '$& '));
     const [first = '', second = '', third = ''] = recoveryCodes;
     await login(user, first);
@@ -223,14 +209,14 @@ describe('a login', () => {
   });
 
   test('with another user’s code or recovery code is refused', async () => {
-    const [mine, other] = [await newFactorUser(), await newFactorUser()];
+    const [mine, other] = [await newFactorUser(client), await newFactorUser(client)];
     expect(await refusal(login(mine.user, codeOf(other.secret, 1)))).toMatchObject({ reason: 'unauthenticated' });
     expect(await refusal(login(mine.user, other.recoveryCodes[0]))).toMatchObject({ reason: 'unauthenticated' });
     await login(other.user, other.recoveryCodes[0]);
   });
 
   test('with a wrong password is refused the same with and without a second factor, and does not use the code up', async () => {
-    const { user, secret } = await newFactorUser();
+    const { user, secret } = await newFactorUser(client);
     const plain = await newUser(client);
     const code = codeOf(secret, 1);
     const [one, two] = [await refusal(login(user, code, 'wrong')), await refusal(login(plain, undefined, 'wrong'))];
@@ -240,7 +226,7 @@ describe('a login', () => {
   });
 
   test('with a wrong code counts as a failed login and is in the audit log, one without a code does not', async () => {
-    const { user, secret } = await newFactorUser();
+    const { user, secret } = await newFactorUser(client);
     const address = newAddress();
     for (let time = 0; time < 3; time += 1)
       expect(await refusal(login(user, undefined, password, address))).toMatchObject({ reason: 'totp_required' });
@@ -255,9 +241,12 @@ describe('a login', () => {
   });
 
   test('of many addresses that guess ten codes are answered, and then none is, right ones included', async () => {
-    const { user, secret, recoveryCodes } = await newFactorUser();
+    const { user, secret, recoveryCodes } = await newFactorUser(client);
     const guesses = Array.from({ length: 14 }, () => refusal(login(user, wrongCode(secret))));
-    const reasons = (await Promise.all(guesses)).map(({ reason }) => reason).sort();
+    const answers = await Promise.all(guesses);
+    const remaining = answers.filter(({ reason }) => reason === 'unauthenticated').map(({ metadata }) => Number(metadata!['remaining']));
+    expect(remaining.sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    const reasons = answers.map(({ reason }) => reason).sort();
     expect(reasons).toEqual([...Array<string>(4).fill('rate_limited'), ...Array<string>(10).fill('unauthenticated')]);
     const limited = await refusal(login(user, codeOf(secret, 1)));
     expect(limited).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'login' } });
@@ -270,7 +259,7 @@ describe('a login', () => {
   });
 
   test('after the database’s clock was set back waits for its next step, while recovery codes work', async () => {
-    const { user, secret, recoveryCodes } = await newFactorUser();
+    const { user, secret, recoveryCodes } = await newFactorUser(client);
     await admin.query('update users set totp_step = totp_step + 100 where id = $1', [uuid(user)]);
     expect(await refusal(login(user, codeOf(secret, 1)))).toMatchObject({ reason: 'unauthenticated' });
     await login(user, recoveryCodes[0]);
@@ -279,7 +268,7 @@ describe('a login', () => {
 
 describe('keys of encryption', () => {
   test('a secret of the key before is encrypted with the new one at the next login; without its key recovery codes still work', async () => {
-    const { user, secret, recoveryCodes } = await newFactorUser();
+    const { user, secret, recoveryCodes } = await newFactorUser(client);
     const newKey = newEncryptionKey();
     const keyOfSecret = async () => (await row(user)).totp_secret.split(':')[0];
     const rotated = await startIdentity(database.serviceUrl, { IDENTITY_ENCRYPTION_KEY: `${newKey},${encryptionKey}` });
@@ -301,7 +290,7 @@ describe('keys of encryption', () => {
   });
 
   test('a secret that was copied to another user does not work', async () => {
-    const [mine, other] = [await newFactorUser(), await newFactorUser()];
+    const [mine, other] = [await newFactorUser(client), await newFactorUser(client)];
     await admin.query('update users set totp_secret = $1, totp_step = null where id = $2', [
       (await row(mine.user)).totp_secret,
       uuid(other.user),
@@ -315,7 +304,7 @@ describe('turning it off', () => {
     client.deleteTotp({ userId, password: given, code, origin: origin() });
 
   test('needs password and code, after which login asks for none and old recovery codes are gone', async () => {
-    const { user, secret, recoveryCodes } = await newFactorUser();
+    const { user, secret, recoveryCodes } = await newFactorUser(client);
     expect(await refusal(turnOff(user, codeOf(secret, 1), 'wrong'))).toMatchObject({ reason: 'forbidden', message: 'wrong password' });
     expect(await refusal(turnOff(user, wrongCode(secret)))).toMatchObject({ reason: 'forbidden', message: 'wrong code' });
     // Used by the confirmation.
@@ -338,163 +327,14 @@ describe('turning it off', () => {
     expect(entries[2]!.data).toEqual({ reason: 'password', action: 'totp.delete' });
     expect(entries[3]!.data).toEqual({ reason: 'totp_code', action: 'totp.delete' });
 
-    const again = await enable(user);
+    const again = await enable(client, user);
     expect(await refusal(login(user, recoveryCodes[1]))).toMatchObject({ reason: 'unauthenticated' });
     await login(user, again.recoveryCodes[0]);
   });
 
   test('works with a recovery code', async () => {
-    const { user, recoveryCodes } = await newFactorUser();
+    const { user, recoveryCodes } = await newFactorUser(client);
     await turnOff(user, recoveryCodes[9]!);
     await login(user);
-  });
-
-  test('ends the user’s access keys in tenants that require a second factor, and in no others', async () => {
-    const { user, recoveryCodes } = await newFactorUser();
-    const [strict, lax] = [await newTenant(client, user.id), await newTenant(client, user.id)];
-    await client.updateTenant({ userId: user.id, tenantId: strict, requireTotp: true });
-    const keys = [
-      await client.createAccess({ userId: user.id, tenantId: strict }),
-      await client.createAccess({ userId: user.id, tenantId: lax }),
-    ];
-    await turnOff(user, recoveryCodes[0]!);
-    const verified = await Promise.all(keys.map(async ({ key }) => (await client.verifyApiKey({ key })).verified?.tenantId));
-    expect(verified).toEqual([undefined, lax]);
-    expect(await refusal(client.createAccess({ userId: user.id, tenantId: strict }))).toMatchObject({ reason: 'forbidden' });
-  });
-
-  test('at once with the requirement leaves no access key of a member without', async () => {
-    const owner = await newFactorUser();
-    for (let time = 0; time < 5; time += 1) {
-      const member = await newFactorUser();
-      const tenantId = await newTenant(client, owner.user.id);
-      await admin.query('insert into memberships values ($1, $2, $3, now())', [toUuid('tenant', tenantId), uuid(member.user), 'viewer']);
-      const access = () => client.createAccess({ userId: member.user.id, tenantId }).catch(() => undefined);
-      const before = await access();
-      const [, , meanwhile] = await Promise.all([
-        turnOff(member.user, member.recoveryCodes[0]!),
-        client.updateTenant({ userId: owner.user.id, tenantId, requireTotp: true }),
-        access(),
-      ]);
-      for (const made of [before, meanwhile]) if (made) expect((await client.verifyApiKey({ key: made.key })).verified).toBeUndefined();
-    }
-  });
-});
-
-describe('a tenant that requires a second factor', () => {
-  test('is made by an owner that has one, and shuts out members without, with their access keys', async () => {
-    const owner = await newUser(client);
-    const member = await newUser(client);
-    const tenantId = await newTenant(client, owner.id);
-    await admin.query('insert into memberships values ($1, $2, $3, now())', [toUuid('tenant', tenantId), uuid(member), 'admin']);
-    const require = (userId: string, requireTotp = true) => client.updateTenant({ userId, tenantId, requireTotp, origin: origin() });
-    expect(await refusal(require(owner.id))).toMatchObject({ reason: 'forbidden', message: expect.stringContaining('second factor') });
-    await enable(owner);
-    expect(await refusal(require(member.id))).toMatchObject({ reason: 'forbidden' });
-    expect(await refusal(require((await newFactorUser()).user.id))).toMatchObject({ reason: 'tenant_not_found' });
-
-    const [ofOwner, ofMember] = [
-      await client.createAccess({ userId: owner.id, tenantId }),
-      await client.createAccess({ userId: member.id, tenantId }),
-    ];
-    const { key: apiKey } = await client.createApiKey({ userId: member.id, tenantId, name: 'till', scopes: ['accounts:read'] });
-    const answers = [await require(owner.id), await require(owner.id)];
-    for (const { tenant } of answers) expect(tenant).toMatchObject({ id: tenantId, requireTotp: true, role: 'owner' });
-    const isValid = async (key: string) => (await client.verifyApiKey({ key })).verified !== undefined;
-    expect([await isValid(ofOwner.key), await isValid(ofMember.key), await isValid(apiKey)]).toEqual([true, false, true]);
-
-    const calls = [
-      () => client.verifyTenantMember({ userId: member.id, tenantId }),
-      () => client.createAccess({ userId: member.id, tenantId }),
-      () => client.listApiKeys({ userId: member.id, tenantId }),
-      () => client.createApiKey({ userId: member.id, tenantId, name: 'till', scopes: ['accounts:read'] }),
-    ];
-    for (const call of calls)
-      expect(await refusal(call())).toMatchObject({ reason: 'forbidden', message: expect.stringContaining('second factor') });
-    await enable(member);
-    for (const call of calls) await call();
-    await require(owner.id, false);
-
-    const { rows } = await admin.query(
-      `select actor, data from tenant_audit where tenant_id = $1 and type = 'tenant.updated' order by sequence`,
-      [toUuid('tenant', tenantId)],
-    );
-    expect(rows).toEqual([
-      { actor: owner.id, data: '{"require_totp":true}' },
-      { actor: owner.id, data: '{"require_totp":false}' },
-    ]);
-  });
-});
-
-describe('a new password', () => {
-  const change = (userId: string, current: string, next: string, sessionId = '') =>
-    client.changePassword({ userId, sessionId, current, password: next, origin: origin() });
-  const sessionOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()).sid as string;
-
-  test('ends all other sessions, with their access tokens, and keeps the one that made it', async () => {
-    const user = await newUser(client);
-    const [mine, other] = [(await login(user)).session!, (await login(user)).session!];
-    const verify = (token: string) => client.verifyUser({ userId: user.id, sessionId: sessionOf(token) });
-    await verify(other.token);
-    await change(user.id, password, 'a new password', sessionOf(mine.token));
-    await verify(mine.token);
-    await client.refresh({ refreshToken: mine.refreshToken });
-    expect(await refusal(verify(other.token))).toMatchObject({ reason: 'unauthenticated' });
-    expect(await refusal(client.refresh({ refreshToken: other.refreshToken }))).toMatchObject({ reason: 'unauthenticated' });
-    expect(await refusal(login(user))).toMatchObject({ reason: 'unauthenticated' });
-    await login(user, undefined, 'a new password');
-    expect((await auditOf(user)).filter(({ type }) => type === 'password.changed')).toEqual([{ type: 'password.changed', data: {} }]);
-  });
-
-  test.each(['', 'no uuid', '0192d5a0-0000-7000-8000-000000000000'])('from the session %p ends all of them', async (sessionId) => {
-    const user = await newUser(client);
-    const { session } = await login(user);
-    await change(user.id, password, 'a new password', sessionId);
-    expect(await refusal(client.refresh({ refreshToken: session!.refreshToken }))).toMatchObject({ reason: 'unauthenticated' });
-  });
-
-  test('needs the current one; wrong ones count as failed logins', async () => {
-    const user = await newUser(client);
-    const clientAddress = newAddress();
-    const guess = () => client.changePassword({ userId: user.id, current: 'wrong', password: 'a new password', origin: { clientAddress } });
-    for (let time = 0; time < 10; time += 1)
-      expect(await refusal(guess())).toMatchObject({ reason: 'forbidden', message: 'wrong password' });
-    expect(await refusal(guess())).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'login', remaining: '0' } });
-    expect(await refusal(login(user, undefined, password, clientAddress))).toMatchObject({ reason: 'rate_limited' });
-    await login(user);
-    expect((await auditOf(user)).filter(({ type }) => type === 'login.failed')[9]!.data).toEqual({
-      reason: 'password',
-      action: 'password.change',
-    });
-  });
-
-  test('of two changes at once one wins', async () => {
-    const user = await newUser(client);
-    const answers = await Promise.allSettled([
-      change(user.id, password, 'the first new one'),
-      change(user.id, password, 'the other new one'),
-    ]);
-    expect(answers.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    await login(user, undefined, answers[0].status === 'fulfilled' ? 'the first new one' : 'the other new one');
-  });
-
-  test('that is set while an old one is being checked ends that login too', async () => {
-    const user = await newUser(client);
-    const logins = Array.from({ length: 6 }, () => login(user));
-    await change(user.id, password, 'a new password');
-    for (const answer of await Promise.allSettled(logins)) {
-      if (answer.status === 'rejected') continue;
-      const { refreshToken } = answer.value.session!;
-      expect(await refusal(client.refresh({ refreshToken }))).toMatchObject({ reason: 'unauthenticated' });
-    }
-  });
-
-  test('is not set by a user without one, who is shown the way', async () => {
-    const user = await newUser(client);
-    await admin.query('update users set password_hash = null where id = $1', [uuid(user)]);
-    const message = expect.stringContaining('password reset');
-    expect(await refusal(change(user.id, password, 'a new password'))).toMatchObject({ reason: 'forbidden', message });
-    expect(await refusal(client.startTotp({ userId: user.id, password }))).toMatchObject({ reason: 'forbidden', message });
-    expect(await refusal(login(user))).toMatchObject({ reason: 'unauthenticated', message: 'invalid email or password' });
   });
 });

@@ -35,7 +35,10 @@ export class Teams extends Migration {
       add require_totp boolean not null default false, add delete_at timestamptz,
       add constraint tenants_delete_at_check check ((delete_at is not null) = (status = 'closed'))`);
     this.addSql('alter table memberships drop constraint memberships_role_check');
+    // Forced row-level security shows the owner no row either.
+    this.addSql('alter table memberships no force row level security');
     this.addSql(`update memberships set role = 'viewer' where role = 'member'`);
+    this.addSql('alter table memberships force row level security');
     this.addSql(`alter table memberships add constraint memberships_role_check check (role in ('owner', 'admin', 'accountant', 'viewer'))`);
 
     // A key with a member is an access key: it acts for that user.
