@@ -2,16 +2,8 @@
 import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
-import {
-  headerParameters,
-  namedAnswers,
-  operationDoc,
-  parameterDoc,
-  pathParameters,
-  published,
-  type Doc,
-  type DocumentedRoute,
-} from './openapi.ts';
+import { headerParameters, namedAnswers, operationDoc, parameterDoc, published, type Doc, type DocumentedRoute } from './openapi.ts';
+import { pathParameters } from './pages.ts';
 import { documentInfo, documentSchemas } from './openapi-info.ts';
 import { documentWebhooks } from './openapi-webhooks.ts';
 import { ApiError } from './errors.ts';

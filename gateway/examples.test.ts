@@ -114,8 +114,12 @@ test('the examples of the document are accepted as they stand, from registration
   expect(unsent.map(({ id: each }) => each).sort()).toEqual([
     'acceptInvitation',
     'deleteWebhooks',
+    'exchangeOidcCode',
+    'finishOidc',
+    'linkOidc',
     'refresh',
     'resetPassword',
+    'startOidc',
     'verifyEmail',
   ]);
 });

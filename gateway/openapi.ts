@@ -2,7 +2,7 @@
 import type { Access } from './auth.ts';
 import { ApiError, messageOf, statusOf, type ErrorCode, type FieldDetail } from './errors.ts';
 import { record, ref, words } from './records.ts';
-import { accountCode, idempotencyKey, slug } from './fields.ts';
+import { idempotencyKey } from './fields.ts';
 import { schemaOfHeader } from './openapi-webhooks.ts';
 
 /** One successful answer of a route. */
@@ -295,21 +295,6 @@ export function published(schema: unknown): unknown {
   if (isOpen(schema)) own.push(['additionalProperties', true]);
   return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? value : published(value)]));
 }
-
-/** Parameters of paths by name. */
-export const pathParameters: Record<string, Record<string, unknown>> = {
-  slug: { ...slug, description: 'Slug of the tenant.' },
-  tenant_id: { type: 'string', description: 'Id of the tenant.', example: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  key_id: { type: 'string', description: 'Id of the API key.', example: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  hold_id: { type: 'string', description: 'Id of the hold.', example: 'hold_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  user_id: { type: 'string', description: 'Id of the user.', example: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  invitation_id: { type: 'string', description: 'Id of the invitation.', example: 'inv_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  account_code: { ...accountCode, description: 'Code of the account.' },
-  limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  provider: { type: 'string', description: 'Name of an identity provider in `OIDC_PROVIDERS`.', example: 'google' },
-  delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-};
 
 /**
  * A parameter whose example the reference page shows but does not send (`x-disabled`): a list would start at the example's cursor. The page
