@@ -4,6 +4,7 @@ import pg from 'pg';
 import { chainFaults, type Entry } from '../test/audit-chain.ts';
 import { checkedRest, readContract, type Contract } from '../test/contract.ts';
 import { startCluster, type Answer, type Cluster, type Person, type Tenant } from '../test/cluster.ts';
+import { until } from '../test/polling.ts';
 import { codeOf, wrongCode } from '../test/second-factor.ts';
 import { keepSecrets, type Secrets } from '../test/secrets.ts';
 
@@ -92,6 +93,26 @@ test('every change leaves one entry of its type, a second call that changes noth
   await leaves('rotateApiKey', { status: 404 }, { key, params, body: {} });
   await leaves('createAccess', { inTenant: ['access.created'] }, { key, body: {} });
 
+  const bob = await signUp('bob@example.com');
+  await rest('POST', '/v1/auth/email/send', { key: bob.token });
+  await rest('POST', '/v1/auth/email/verify', { body: { token: (await cluster.mails(bob.email))[0]!.token } });
+  const invite = (role: string) => ({ key, body: { email: bob.email, role } });
+  const invited = await leaves('createInvitation', { inTenant: ['invitation.created'] }, invite('viewer'));
+  await leaves('deleteInvitation', { inTenant: ['invitation.revoked'] }, { key, params: { invitation_id: invited.invitation.id } });
+  await leaves('deleteInvitation', {}, { key, params: { invitation_id: invited.invitation.id } });
+  await leaves('createInvitation', { inTenant: ['invitation.created'] }, invite('viewer'));
+  // One to the same address replaces it.
+  await leaves('createInvitation', { inTenant: ['invitation.created', 'invitation.revoked'] }, invite('accountant'));
+  const mailed = async () => (await cluster.mails(bob.email)).find(({ text }) => text?.includes('as accountant'));
+  const { token } = (await until(mailed, (mail) => mail !== undefined))!;
+  await leaves('acceptInvitation', { inTenant: ['member.added'], of: bob }, { key: bob.token, body: { token } });
+  await leaves('createInvitation', { status: 409 }, invite('viewer'));
+  const ofBob = { key, params: { user_id: bob.id } };
+  await leaves('updateMember', { inTenant: ['member.role_changed'] }, { ...ofBob, body: { role: 'viewer' } });
+  await leaves('updateMember', {}, { ...ofBob, body: { role: 'viewer' } });
+  await leaves('removeMember', { inTenant: ['member.removed'] }, ofBob);
+  await leaves('removeMember', { status: 404 }, ofBob);
+
   for (const [id, type] of [
     ['suspendTenant', 'tenant.suspended'],
     ['resumeTenant', 'tenant.resumed'],
@@ -140,7 +161,7 @@ test('every change leaves one entry of its type, a second call that changes noth
     expect(entry).toMatchObject({ address: '127.0.0.1', user_agent: 'node' });
     // Of a failed login only where the user was logged in.
     const isNobody = /session|verified|reset/.test(entry.type) || (entry.type === 'login.failed' && entry.data['action'] === undefined);
-    expect([entry.type, entry.actor]).toEqual([entry.type, isNobody ? null : ada.id]);
+    expect([entry.type, entry.actor]).toEqual([entry.type, isNobody ? null : entry.type === 'member.added' ? bob.id : ada.id]);
   }
   const changes = contract.operations.filter(
     ({ method, security, tag }) => method !== 'GET' && security !== 'apiKeyToken' && tag !== 'Operations',

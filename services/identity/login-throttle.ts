@@ -101,9 +101,10 @@ export async function admitCode(em: EntityManager, userId: string, email: string
 /** As {@link recordFailure}, in a transaction that has taken its turn. */
 export async function recordInTurn(em: EntityManager, failed: FailedLogin): Promise<RateLimitStatus> {
   const { email, address, userId, reason, origin, action } = failed;
-  const [before] = await em.execute<Counts[]>(recordStatement, [address, email]);
-  const status = statusOf(before);
-  if (reason === 'totp_code' && userId !== null) await em.execute(recordStatement, [ofSecondFactor(userId), email]);
+  const record = async (by: string) => statusOf((await em.execute<Counts[]>(recordStatement, [by, email]))[0]);
+  const ofAddress = await record(address);
+  const ofCodes = reason === 'totp_code' && userId !== null ? await record(ofSecondFactor(userId)) : ofAddress;
+  const status = ofCodes.remaining < ofAddress.remaining ? ofCodes : ofAddress;
   const user = userId ?? uuidv7();
   const [subject, data] = [toId('user', user), { reason, ...(action !== undefined && { action }) }];
   const actor = action === undefined ? null : subject;

@@ -243,7 +243,10 @@ describe('a login', () => {
   test('of many addresses that guess ten codes are answered, and then none is, right ones included', async () => {
     const { user, secret, recoveryCodes } = await newFactorUser(client);
     const guesses = Array.from({ length: 14 }, () => refusal(login(user, wrongCode(secret))));
-    const reasons = (await Promise.all(guesses)).map(({ reason }) => reason).sort();
+    const answers = await Promise.all(guesses);
+    const remaining = answers.filter(({ reason }) => reason === 'unauthenticated').map(({ metadata }) => Number(metadata!['remaining']));
+    expect(remaining.sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    const reasons = answers.map(({ reason }) => reason).sort();
     expect(reasons).toEqual([...Array<string>(4).fill('rate_limited'), ...Array<string>(10).fill('unauthenticated')]);
     const limited = await refusal(login(user, codeOf(secret, 1)));
     expect(limited).toMatchObject({ reason: 'rate_limited', metadata: { policy: 'login' } });
