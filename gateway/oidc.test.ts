@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { jest } from '@jest/globals';
 import { Provider } from 'oidc-provider';
 import { TOTP } from 'otpauth';
 import pg from 'pg';
@@ -33,6 +34,8 @@ beforeAll(async () => {
   admin = new pg.Client({ connectionString: cluster.databases.identity.adminUrl });
   await admin.connect();
   const redirectUris = ['real', 'second'].map((name) => `${cluster.url}/v1/auth/oidc/${name}/callback`);
+  // It warns of its defaults, which do for a test.
+  for (const level of ['warn', 'info'] as const) jest.spyOn(console, level).mockImplementation(() => undefined);
   const provider = new Provider(issuer, {
     clients: [{ client_id: 'ledger', client_secret: secret, redirect_uris: redirectUris }],
     claims: { email: ['email', 'email_verified'], profile: ['given_name', 'family_name'] },
