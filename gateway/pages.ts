@@ -1,7 +1,6 @@
 // Pagination, ids in paths, and date filters.
 import { toUuid } from '../services/platform/ids.ts';
 import { ApiError, validationError } from './errors.ts';
-import { accountCode, slug } from './fields.ts';
 import { fieldMessage, echo } from './validation-messages.ts';
 
 /** `data.pagination`. */
@@ -10,21 +9,6 @@ export function pageOf(limit: number, nextCursor: string): { limit: number; next
 }
 
 export const examplePagination = { limit: 50, next_cursor: null, has_more: false };
-
-/** Parameters of paths by name. */
-export const pathParameters: Record<string, Record<string, unknown>> = {
-  slug: { ...slug, description: 'Slug of the tenant.' },
-  tenant_id: { type: 'string', description: 'Id of the tenant.', example: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  key_id: { type: 'string', description: 'Id of the API key.', example: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  hold_id: { type: 'string', description: 'Id of the hold.', example: 'hold_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  user_id: { type: 'string', description: 'Id of the user.', example: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  invitation_id: { type: 'string', description: 'Id of the invitation.', example: 'inv_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  account_code: { ...accountCode, description: 'Code of the account.' },
-  limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  provider: { type: 'string', description: 'Name of an identity provider in `OIDC_PROVIDERS`.', example: 'google' },
-  delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-};
 
 // Path parameters that are ids, with their prefixes.
 const prefixes = {
