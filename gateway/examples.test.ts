@@ -109,13 +109,17 @@ test('the examples of the document are accepted as they stand, from registration
   expect((await send('voidHold')).statuses).toEqual([409, 409]);
   expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
 
-  // The token that is shown is nobody's; and what was deleted by one of two paths is gone.
+  // No identity provider is set up; the token that is shown is nobody's; and what was deleted by one of two paths is gone.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));
   expect(unsent.map(({ id: each }) => each).sort()).toEqual([
     'acceptInvitation',
     'deleteWebhooks',
+    'exchangeOidcCode',
+    'finishOidc',
+    'linkOidc',
     'refresh',
     'resetPassword',
+    'startOidc',
     'verifyEmail',
   ]);
 });

@@ -125,6 +125,7 @@ export function oidcRoutes(app: App, { identity, publicUrl, corsOrigins }: Servi
             200: { description: 'Logged in', ...session, example: { ...exampleSession, user: exampleUser }, message: 'Login successful' },
           },
           errors: ['unauthenticated', 'totp_required', 'email_taken', 'rate_limited'],
+          rateLimitHeadersOn: [401],
           errorFields: { validation_failed: { field: 'code' }, email_taken: { field: 'code', value: '' } },
         },
       },

@@ -1,5 +1,9 @@
 // Opens the parts of the identity service in order, and stops them in the opposite order.
+import { createClient } from '@connectrpc/connect';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { openCaller, type Caller } from '../platform/caller.ts';
 import { withTimeout, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
@@ -22,6 +26,7 @@ import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpiredSessions, openSigner } from './sessions.ts';
 import { deleteExpiredFailures } from './login-throttle.ts';
+import { TenantDeletions } from './tenant-deletion.ts';
 import { unauthenticatedLimit, userLimit } from './users.ts';
 
 const retentionMs = 10 * 60_000;
@@ -49,6 +54,20 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const mails = new MailWorker({ pool, send, publicUrl: config.publicUrl, logger, metrics });
   mails.start();
   lifetime.add('mails', () => mails.stop(mailGraceMs));
+
+  const callers: Caller[] = [];
+  const call = (addresses: string[]) => {
+    const caller = openCaller({ addresses, token: config.internalTokens[0] ?? '', maxMessageBytes: config.grpcMaxMessageBytes });
+    callers.push(caller);
+    return caller;
+  };
+  lifetime.add('callers', () => callers.forEach((caller) => caller.close()));
+  const openServices = () => ({
+    ledger: createClient(LedgerService, call(config.ledgerAddresses)),
+    notifier: createClient(NotifierService, call(config.notifierAddresses)),
+  });
+  const deletions = new TenantDeletions({ pool, openServices, logger, metrics });
+  lifetime.add('deletions', () => deletions.stop());
 
   const ask = databaseState(pool, logger);
   const readiness = async (): Promise<Readiness> => {
