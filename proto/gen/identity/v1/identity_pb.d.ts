@@ -1777,6 +1777,13 @@ export declare type CreateAccessRequest = Message<"identity.v1.CreateAccessReque
    * @generated from field: identity.v1.Origin origin = 4;
    */
   origin?: Origin | undefined;
+
+  /**
+   * Session of the user's token, checked once more; empty: none.
+   *
+   * @generated from field: string session_id = 5;
+   */
+  sessionId: string;
 };
 
 /**
@@ -2886,7 +2893,8 @@ export declare const IdentityService: GenService<{
   },
   /**
    * CreateAccess returns an API key for one hour that acts for the user, with scopes of its role, for any member. Each call creates a further key.
-   * It ends with the membership, a change of the role or a reset of the password. Errors: `forbidden` (a scope that the role lacks).
+   * It ends with the membership, a change of the role or a reset of the password. Errors: `forbidden` (a scope that the role lacks),
+   * `unauthenticated` (a new password ended the session).
    *
    * @generated from rpc identity.v1.IdentityService.CreateAccess
    */
