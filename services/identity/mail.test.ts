@@ -2,32 +2,32 @@ import { randomBytes } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import {
+  newEmail,
+  newTenant,
+  newUser,
+  password,
+  refusal,
+  useIdentity,
+  type IdentityClient,
+  type RunningIdentity,
+} from '../../test/identity.ts';
 import { until } from '../../test/polling.ts';
 import { toUuid } from '../platform/ids.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl, {
+useIdentity(
+  (own) => ({ identity, client, admin, database } = own),
+  () => ({
     PUBLIC_URL: 'https://ledger.example.com/base/',
     MAIL_FROM: 'Books <books@example.com>',
-  });
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-});
+  }),
+);
 
 const login = (email: string, text = password) => client.login({ email, password: text });
 const tokenFor = async (email: string, count = 1) => (await identity.mails(email, count)).at(-1)!.token;
