@@ -24,9 +24,9 @@ async function post(path, body, jwt) {
     headers: { ...(body && { 'content-type': 'application/json' }), ...(jwt && { authorization: `Bearer ${jwt}` }) },
     ...(body && { body: JSON.stringify(body) }),
   });
-  const { success, data, error, code, details } = await answer.json();
+  const { success, data, error, errors, code } = await answer.json();
   if (success) return data;
-  throw Object.assign(new Error(details ? `${error} (${details.field})` : error), { code });
+  throw Object.assign(new Error(errors ? errors.map(({ message }) => message).join('; ') : error), { code });
 }
 
 async function accept() {
