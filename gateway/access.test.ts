@@ -38,13 +38,15 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
     .replace('{hold_id}', id === 'sound' ? newId('hold') : 'hold_1')
     .replace('{limit_id}', id === 'sound' ? newId('limit') : 'limit_1')
     .replace('{key_id}', id === 'sound' ? newId('key') : newId('txn'))
+    .replace('{user_id}', id === 'sound' ? newId('user') : 'user_1')
+    .replace('{invitation_id}', id === 'sound' ? newId('inv') : 'inv_1')
     .replace('{delivery_id}', id === 'sound' ? newId('wh_delivery') : 'wh_delivery_1')
     .replace('{account_code}', id === 'sound' ? 'NO-SUCH-ACCOUNT' : '-x-');
 
 const credentialOf = ({ security }: Operation) => (security === 'apiKeyToken' ? key : mine.owner.token);
 const guarded = () => contract.operations.filter(({ security }) => security !== '');
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
-const takesId = ({ path }: Operation) => /\{(transaction_id|hold_id|limit_id|key_id|delivery_id)\}/.test(path);
+const idOfPath = /\{(transaction_id|hold_id|limit_id|key_id|user_id|invitation_id|delivery_id)\}/;
 
 /** A body that fails every later check: too large, of the wrong type, no JSON. */
 const hopeless = ({ method }: Operation): RestOptions =>
@@ -144,27 +146,38 @@ describe('after the credential', () => {
 
   test('a malformed body of a route that takes none is rejected, and nothing is changed', async () => {
     const operations = contract.operations.filter(({ method, definition }) => method !== 'GET' && !definition.requestBody);
-    expect(operations.map(({ id: each }) => each).sort()).toEqual([
-      'deleteLimit',
-      'deleteWebhook',
-      'deleteWebhooks',
-      'retryDelivery',
-      'revokeApiKey',
-    ]);
+    // What each answers without one; a tenant that is suspended is resumed, and one that is closed is reopened.
+    const withoutBody: Record<string, number> = {
+      sendVerificationEmail: 202,
+      suspendTenant: 200,
+      resumeTenant: 200,
+      closeTenant: 200,
+      reopenTenant: 200,
+      deleteInvitation: 404,
+      removeMember: 404,
+      revokeApiKey: 404,
+      deleteLimit: 404,
+      deleteWebhook: 404,
+      deleteWebhooks: 404,
+      retryDelivery: 404,
+    };
+    expect(operations.map(({ id: each }) => each).sort()).toEqual(Object.keys(withoutBody).sort());
     for (const operation of operations) {
       const send = (body: string | Buffer, type: string) =>
         ask(operation, pathOf(operation), { body, headers: { 'content-type': type }, key: credentialOf(operation) });
       expect(await send(Buffer.alloc(1_048_577, '{'), 'text/plain')).toEqual([operation.id, 413, 'payload_too_large']);
       expect(await send('{', 'text/plain')).toEqual([operation.id, 415, 'unsupported_media_type']);
       expect(await send('{', 'application/json')).toEqual([operation.id, 400, 'invalid_json']);
-      // Without one, or with an empty one, it is looked up.
-      expect((await ask(operation, pathOf(operation), { key: credentialOf(operation) }))[1]).toBe(404);
+      expect((await ask(operation, pathOf(operation), { key: credentialOf(operation) })).slice(0, 2)).toEqual([
+        operation.id,
+        withoutBody[operation.id],
+      ]);
     }
   });
 
   test('fields come before a malformed id of the path, and that before the record', async () => {
-    const operations = contract.operations.filter(takesId);
-    expect(operations.length).toBe(13);
+    const operations = contract.operations.filter(({ path }) => idOfPath.test(path));
+    expect(operations.length).toBe(16);
     for (const operation of operations) {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {
@@ -173,13 +186,13 @@ describe('after the credential', () => {
         const { body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
         expect([operation.id, body.details]).toEqual([operation.id, { field, tag: 'type', value: [] }]);
       }
-      const [, name = ''] = /\{(key_id|transaction_id|hold_id|limit_id|delivery_id)\}/.exec(operation.path) ?? [];
+      const [, name = ''] = idOfPath.exec(operation.path) ?? [];
       const { status, body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), given);
       // A malformed delivery has a code and a message of its own.
       const details = name === 'delivery_id' ? undefined : { field: name, tag: 'id', value: expect.any(String) };
       expect([operation.id, status, body.details]).toEqual([operation.id, 400, details]);
       const unknown = await ask(operation, pathOf(operation), given);
-      expect(unknown).toEqual([operation.id, 404, name.replace('_id', '_not_found')]);
+      expect(unknown).toEqual([operation.id, 404, name.replace('user', 'member').replace('_id', '_not_found')]);
     }
   });
 

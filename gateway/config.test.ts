@@ -12,6 +12,7 @@ test('a gateway with only a token listens where npm start expects it', () => {
     notifierAddresses: ['127.0.0.1:50053'],
     trustProxy: [],
     corsOrigins: [],
+    publicUrl: 'http://127.0.0.1:8080',
   });
 });
 
@@ -22,6 +23,11 @@ test('proxies and origins are lists', () => {
   });
   expect(trustProxy).toEqual(['10.0.0.0/8', '::1', 'loopback', '192.0.2.1']);
   expect(corsOrigins).toEqual(['https://app.example.com', 'http://localhost:3000']);
+});
+
+test('the address for browsers is its own unless it is given, and ends without a slash', () => {
+  expect(read({ HOST: '::1', PORT: '81' }).publicUrl).toBe('http://[::1]:81');
+  expect(read({ PUBLIC_URL: 'https://example.com/ledger/' }).publicUrl).toBe('https://example.com/ledger');
 });
 
 test.each([
@@ -47,6 +53,11 @@ test.each([
   ['TRUST_PROXY', 'true'],
   ['CORS_ORIGINS', 'example.com'],
   ['CORS_ORIGINS', 'https://example.com/'],
+  ['PUBLIC_URL', 'ledger.example.com'],
+  ['PUBLIC_URL', 'ftp://ledger.example.com'],
+  ['PUBLIC_URL', 'https://ledger.example.com?a=1'],
+  ['PUBLIC_URL', 'https://ledger.example.com#a'],
+  ['PUBLIC_URL', 'https://user@ledger.example.com'],
   ['MAX_IN_FLIGHT', '0'],
   ['MAX_CONNECTIONS', '-1'],
   ['LOG_LEVEL', 'loud'],

@@ -12,6 +12,8 @@ export interface GatewayConfig extends CommonSettings {
   trustProxy: string[];
   /** Origins whose browsers may call; `*` is any. */
   corsOrigins: string[];
+  /** Where browsers reach this gateway, without a slash at its end. */
+  publicUrl: string;
   /** Requests in flight, half of them for one tenant; beyond: 503. */
   maxInFlight: number;
   /** Open connections; beyond: closed. */
@@ -20,13 +22,16 @@ export interface GatewayConfig extends CommonSettings {
 
 /** Throws {@link BadSetting}. */
 export function gatewayConfig(settings: Settings): GatewayConfig {
+  const common = commonSettings(settings, 8080);
+  const host = common.host.includes(':') ? `[${common.host}]` : common.host;
   return {
-    ...commonSettings(settings, 8080),
+    ...common,
     identityAddresses: settings.addresses('IDENTITY_ADDR', '127.0.0.1:50051'),
     ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
     notifierAddresses: settings.addresses('NOTIFIER_ADDR', '127.0.0.1:50053'),
     trustProxy: settings.list('TRUST_PROXY').map(proxy),
     corsOrigins: settings.list('CORS_ORIGINS').map(origin),
+    publicUrl: settings.httpUrl('PUBLIC_URL', `http://${host}:${common.port}`),
     maxInFlight: settings.integer('MAX_IN_FLIGHT', { min: 1, max: 100_000, fallback: 4096 }),
     maxConnections: settings.integer('MAX_CONNECTIONS', { min: 1, max: 1_000_000, fallback: 16_384 }),
   };

@@ -2,17 +2,9 @@
 import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
-import {
-  headerParameters,
-  namedAnswers,
-  operationDoc,
-  parameterDoc,
-  pathParameters,
-  published,
-  type Doc,
-  type DocumentedRoute,
-} from './openapi.ts';
+import { namedAnswers, operationDoc, published, type Doc, type DocumentedRoute } from './openapi.ts';
 import { documentInfo, documentSchemas } from './openapi-info.ts';
+import { headerParameters, parameterDoc, pathParameters } from './openapi-parameters.ts';
 import { documentWebhooks } from './openapi-webhooks.ts';
 import { ApiError } from './errors.ts';
 import type { App } from './request-context.ts';

@@ -1,3 +1,4 @@
+import { addMember } from '../test/members.ts';
 import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
 
 let cluster: CheckedCluster;
@@ -47,7 +48,7 @@ interface Parameter {
 }
 
 test('the examples of the document are accepted as they stand, from registration to the last webhook', async () => {
-  const sent = new Set(['reverseTransaction', 'updateAccount', 'captureHold', 'voidHold']);
+  const sent = new Set(['confirmTotp', 'deleteTotp', 'updateTenant', 'reverseTransaction', 'updateAccount', 'captureHold', 'voidHold']);
   const all = async (...ids: string[]) => {
     let last: any;
     for (const id of ids) {
@@ -60,8 +61,14 @@ test('the examples of the document are accepted as they stand, from registration
   };
   await all('register');
   known['userToken'] = (await all('login')).token;
+  await all('sendVerificationEmail', 'forgotPassword');
   const { tenant } = await all('getUser', 'createTenant');
   known['tenant_id'] = tenant.id;
+  known['user_id'] = (await cluster.signUp()).id;
+  await addMember(cluster.databases.identity.adminUrl, tenant.id, known['user_id'], 'viewer');
+  await all('listMembers', 'updateMember', 'removeMember');
+  known['invitation_id'] = (await all('createInvitation')).invitation.id;
+  await all('listInvitations', 'deleteInvitation');
   known['key_id'] = (await all('listTenants', 'createApiKey')).api_key.id;
   const { id, slug, owner } = { ...tenant, owner: { id: '', email: '', password: '', token: known['userToken'] } };
   known['apiKeyToken'] = await cluster.apiKey({ id, slug, owner });
@@ -90,7 +97,11 @@ test('the examples of the document are accepted as they stand, from registration
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
   await cluster.rest('PATCH', `/v1/tenants/${slug}/webhooks/config`, own);
   known['delivery_id'] = (await all('testWebhook')).delivery_id;
-  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook', 'logout');
+  await all('listDeliveries', 'getDelivery', 'retryDelivery', 'retryDeliveries', 'deleteWebhook');
+  await all('suspendTenant', 'resumeTenant', 'closeTenant', 'reopenTenant', 'startTotp', 'changePassword', 'logout');
+
+  // The code that is shown is nobody's, and no second factor is on.
+  for (const id of ['confirmTotp', 'deleteTotp', 'updateTenant']) expect([id, (await send(id)).statuses]).toEqual([id, [403]]);
 
   // The last of the bodies would do once more what can be done once.
   expect((await send('reverseTransaction')).statuses).toEqual([201, 201, 409]);
@@ -98,7 +109,17 @@ test('the examples of the document are accepted as they stand, from registration
   expect((await send('voidHold')).statuses).toEqual([409, 409]);
   expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
 
-  // The token that is shown is nobody's; and what was deleted by one of two paths is gone.
+  // No identity provider is set up; the token that is shown is nobody's; and what was deleted by one of two paths is gone.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));
-  expect(unsent.map(({ id: each }) => each).sort()).toEqual(['deleteWebhooks', 'refresh']);
+  expect(unsent.map(({ id: each }) => each).sort()).toEqual([
+    'acceptInvitation',
+    'deleteWebhooks',
+    'exchangeOidcCode',
+    'finishOidc',
+    'linkOidc',
+    'refresh',
+    'resetPassword',
+    'startOidc',
+    'verifyEmail',
+  ]);
 });

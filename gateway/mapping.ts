@@ -1,7 +1,7 @@
 // Maps messages of the services to records of the REST answers.
 // Records with metadata are written as text: parsing stored metadata would cost the hot path, and numbers their digits.
 import type { FastifyReply } from 'fastify';
-import type { ApiKey, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
+import type { ApiKey, Invitation, Member, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
 import type { AccountRecord, Event, HoldRecord, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, CommandResult, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
@@ -66,6 +66,19 @@ export function tenantRecord(tenant: Tenant): Record<string, unknown> {
   const { id, name, slug, businessType, description = null, status, role, requireTotp, createdMs, deleteMs } = tenant;
   const state = { status, role, require_totp: requireTotp, created_at: timeOf(createdMs), delete_at: optionalTime(deleteMs) };
   return { id, name, slug, business_type: businessType, description, ...state };
+}
+
+/** `data.member`. */
+export function memberRecord(member: Member): Record<string, unknown> {
+  const { userId, email, firstName, lastName, role, totpEnabled, createdMs } = member;
+  const person = { email, first_name: firstName, last_name: lastName };
+  return { user_id: userId, ...person, role, totp_enabled: totpEnabled, created_at: timeOf(createdMs) };
+}
+
+/** `data.invitation`. */
+export function invitationRecord(invitation: Invitation): Record<string, unknown> {
+  const { id, email, role, status, invitedBy, createdMs, expiresMs } = invitation;
+  return { id, email, role, status, invited_by: invitedBy, created_at: timeOf(createdMs), expires_at: timeOf(expiresMs) };
 }
 
 /** `data.api_key` without its text. */

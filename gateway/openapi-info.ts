@@ -29,6 +29,7 @@ export const documentInfo = {
   tags: [
     { name: 'Users', description: 'Registration and sessions.' },
     { name: 'Tenants', description: 'Organizations, each with its own ledger.' },
+    { name: 'Members', description: 'Who works in a tenant, in which role, and invitations.' },
     { name: 'API keys', description: 'Scoped keys for calls from your services.' },
     { name: 'Accounts', description: 'The chart of accounts.' },
     { name: 'Limits', description: 'How much may move in a window of time.' },

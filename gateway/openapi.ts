@@ -2,7 +2,6 @@
 import type { Access } from './auth.ts';
 import { ApiError, messageOf, statusOf, type ErrorCode, type FieldDetail } from './errors.ts';
 import { record, ref, words } from './records.ts';
-import { accountCode, idempotencyKey, slug } from './fields.ts';
 import { schemaOfHeader } from './openapi-webhooks.ts';
 
 /** One successful answer of a route. */
@@ -39,6 +38,8 @@ export interface Doc {
   /** Takes an `Idempotency-Key` header. */
   idempotent?: boolean;
   answers: Record<number, Answer>;
+  /** Answers 302, as described here. */
+  redirect?: string;
   /** Error codes beyond those that follow from access, body and query. */
   errors?: ErrorCode[];
   /** Changes to {@link exampleFields} for the examples of this route's errors, several where an error may name one of several fields. */
@@ -63,6 +64,11 @@ const headers = {
   'WWW-Authenticate': {
     description: 'How to authenticate, or which scope the credential lacks (RFC 6750).',
     example: 'Bearer realm="ledger"',
+  },
+  Location: { description: 'Where the browser goes.', example: 'https://app.example.com/' },
+  'Set-Cookie': {
+    description: 'Keeps the login in this browser, or removes it.',
+    example: '__Host-oidc-login=…; Path=/; Secure; HttpOnly',
   },
   'Accept-Encoding': { description: '`identity`: the body must not be compressed. Only sent if it was.', example: 'identity' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
@@ -147,8 +153,10 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
     transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8',
     fields: ['description'],
   },
+  token_invalid: { field: 'token', tag: 'token_invalid', value: '' },
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },
   email_taken: { field: 'email', tag: 'unique', value: 'ada@example.com' },
+  member_exists: { field: 'email', tag: 'unique', value: 'grace@example.com' },
   slug_taken: { field: 'slug', tag: 'unique', value: 'acme' },
   account_code_taken: { field: 'account_code', tag: 'unique', value: 'MERCHANT-WALLETS-USD' },
   chart_exists: { field: 'business_type', tag: 'chart_exists', value: 'wallet' },
@@ -244,7 +252,13 @@ export function operationDoc(route: DocumentedRoute, body: Record<string, unknow
     ...(doc.stream && {
       requestBody: { required: true, content: { [doc.stream.type]: { schema: doc.stream.schema, example: doc.stream.example } } },
     }),
-    responses: { ...errorAnswers(route), ...answers },
+    responses: {
+      ...errorAnswers(route),
+      ...answers,
+      ...(doc.redirect !== undefined && {
+        302: { description: doc.redirect, headers: headerDocs(['Location', 'Set-Cookie']), content: {} },
+      }),
+    },
   };
 }
 
@@ -279,58 +293,4 @@ export function published(schema: unknown): unknown {
   // The default, but a generator takes an object without it for one without fields.
   if (isOpen(schema)) own.push(['additionalProperties', true]);
   return Object.fromEntries(own.map(([key, value]) => [key, key === 'example' ? value : published(value)]));
-}
-
-/** Parameters of paths by name. */
-export const pathParameters: Record<string, Record<string, unknown>> = {
-  slug: { ...slug, description: 'Slug of the tenant.' },
-  tenant_id: { type: 'string', description: 'Id of the tenant.', example: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  key_id: { type: 'string', description: 'Id of the API key.', example: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  transaction_id: { type: 'string', description: 'Id of the transaction.', example: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  hold_id: { type: 'string', description: 'Id of the hold.', example: 'hold_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  account_code: { ...accountCode, description: 'Code of the account.' },
-  limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-  delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
-};
-
-/**
- * A parameter whose example the reference page shows but does not send (`x-disabled`): a list would start at the example's cursor. The page
- * pairs examples by name with those of the body, so there is one for each.
- */
-export function parameterDoc({ example, ...parameter }: Record<string, unknown>, { bodies = { example: {} } }: Doc): object {
-  const { default: usual } = parameter['schema'] as { default?: unknown };
-  const shown = example ?? usual;
-  if (shown === undefined) return parameter;
-  if (parameter['required'] === true) return { ...parameter, example: shown };
-  const valueWith = (body: unknown): unknown => (typeof shown === 'function' ? (shown as (body: unknown) => unknown)(body) : shown);
-  const examples = Object.entries(bodies).map(([name, body]) => [name, { value: valueWith(body), 'x-disabled': true }]);
-  return { ...parameter, examples: Object.fromEntries(examples) as object };
-}
-
-/** The header parameters of a route. */
-export function headerParameters(doc: Doc): object[] {
-  const requestId = {
-    in: 'header',
-    name: 'X-Request-Id',
-    // No pattern: another value is replaced, not rejected.
-    description: 'Returned in the answer and kept in the audit trail if it has 1 to 128 characters of `A-Za-z0-9._-`; otherwise replaced.',
-    schema: { type: 'string' },
-    example: 'req-7f3a',
-  };
-  const key = {
-    in: 'header',
-    name: 'Idempotency-Key',
-    description: 'The same as `idempotency_key` of the body, bare or in double quotes. If both are given they must be equal.',
-    schema: published({ ...idempotencyKey, description: undefined, example: undefined }),
-    // A key that differs from the body's would be rejected.
-    example: (body: { idempotency_key?: string }) => body.idempotency_key ?? `${doc.id}-1`,
-  };
-  const traceparent = {
-    in: 'header',
-    name: 'traceparent',
-    description: 'W3C trace context. Events of the request carry it to Kafka and to the webhook. An invalid one is ignored.',
-    schema: { type: 'string' },
-    example: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
-  };
-  return (doc.idempotent === true ? [requestId, traceparent, key] : [requestId, traceparent]).map((each) => parameterDoc(each, doc));
 }

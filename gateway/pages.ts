@@ -11,7 +11,15 @@ export function pageOf(limit: number, nextCursor: string): { limit: number; next
 export const examplePagination = { limit: 50, next_cursor: null, has_more: false };
 
 // Path parameters that are ids, with their prefixes.
-const prefixes = { transaction_id: 'txn', hold_id: 'hold', key_id: 'key', limit_id: 'limit', delivery_id: 'wh_delivery' } as const;
+const prefixes = {
+  transaction_id: 'txn',
+  hold_id: 'hold',
+  key_id: 'key',
+  limit_id: 'limit',
+  delivery_id: 'wh_delivery',
+  user_id: 'user',
+  invitation_id: 'inv',
+} as const;
 const idFields = Object.keys(prefixes) as (keyof typeof prefixes)[];
 
 /** Whether a path has a word instead of an id, such as `/transactions/refund`: a text without the id's prefix. */
@@ -21,7 +29,7 @@ export function hasWordInsteadOfId(params: unknown): boolean {
 }
 
 /** The id of a path. Throws a validation error where it is malformed. */
-export function pathId(field: 'transaction_id' | 'hold_id' | 'key_id' | 'limit_id', params: unknown): string {
+export function pathId(field: Exclude<keyof typeof prefixes, 'delivery_id'>, params: unknown): string {
   const id = (params as Record<string, string>)[field] ?? '';
   if (toUuid(prefixes[field], id) !== null) return id;
   throw validationError([{ field, tag: 'id', value: echo(id), message: fieldMessage(field, 'id', {}, id) }]);

@@ -118,6 +118,7 @@ export const words: Record<string, readonly string[]> = {
   HoldStatus: holdStatuses,
   LimitStatus: limitStatuses,
   LimitSubject: limitSubjects,
+  Role: roles,
   Rounding: roundings,
   Scope: scopes,
   Side: sides,

@@ -14,20 +14,46 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   logout: 'anyone',
   getUser: 'user',
   // Email and password.
+  sendVerificationEmail: 'user',
+  verifyEmail: 'anyone',
+  forgotPassword: 'anyone',
+  resetPassword: 'anyone',
+  changePassword: 'user',
   // Second factor.
+  startTotp: 'user',
+  confirmTotp: 'user',
+  deleteTotp: 'user',
   // Identity providers.
+  startOidc: 'anyone',
+  finishOidc: 'anyone',
+  exchangeOidcCode: 'anyone',
+  linkOidc: 'user',
   // Tenants.
   createTenant: 'user',
   listTenants: 'user',
+  updateTenant: 'owner',
   // Keys.
   createApiKey: 'admin',
   listApiKeys: 'viewer',
   revokeApiKey: 'admin',
   rotateApiKey: 'admin',
   createAccess: 'viewer',
-  // Members.
+  // Members. Every member may remove itself, and identity rejects more: see services/identity/members.test.ts.
+  listMembers: 'viewer',
+  updateMember: 'admin',
+  removeMember: 'viewer',
+  createInvitation: 'admin',
+  listInvitations: 'admin',
+  deleteInvitation: 'admin',
+  acceptInvitation: 'user',
   // States.
+  suspendTenant: 'owner',
+  resumeTenant: 'owner',
+  closeTenant: 'owner',
+  reopenTenant: 'owner',
   // Audit.
+  listAudit: 'admin',
+  listUserAudit: 'user',
   // Ledger.
   getAccount: 'accounts:read',
   getHierarchy: 'accounts:read',

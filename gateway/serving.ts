@@ -72,7 +72,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
       const post: Services['post'] = (posting, response) => batcher.post(posting, response);
       const writerOf: Services['writerOf'] = (tenantId) => ledgerOf(tenantId, ledgersNow()).client;
       const shutdown = closing.signal;
-      registerRoutes(registered, { identity, ledger, notifier, tokens, metrics, readiness, post, writerOf, shutdown });
+      registerRoutes(registered, { ...config, identity, ledger, notifier, tokens, metrics, readiness, post, writerOf, shutdown });
     },
   });
   await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));

@@ -117,6 +117,8 @@ export function contractOf(document: any): Contract {
       }
       const documented = operation.definition.responses[status];
       if (!documented) return [...faults, `status ${status} is not in the document`];
+      // A redirect has no body.
+      if (Object.keys(documented.content).length === 0) return body === '' ? faults : [...faults, 'a body that is not in the document'];
       const [type = '', media] = Object.entries<any>(documented.content)[0] ?? [];
       if (headers.get('content-type')?.startsWith(type) !== true) faults.push(`not ${type}`);
       if (body?.success === false && !(body.code in media.examples)) faults.push(`code ${String(body.code)} is not in the document`);

@@ -177,6 +177,10 @@ const expectations: Record<string, RegExp[]> = {
     /"dry_run":true\n"posted":1000\n[\s\S]*"posted":1000,"replayed":0,"failed":0\}\}\n/,
     /"replayed":[1-9]\d*,"failed":0,"done":true[\s\S]*"posted":0,"replayed":3000,"failed":0,"done":true/,
   ],
+  'gateway/docs/how-to/work-as-a-team.md': [
+    /Invitation accepted[\s\S]*"transaction_id":"txn_[\s\S]*\nforbidden\n[\s\S]*\nunauthenticated\ntotp_required\n/,
+    /"type":"member.role_changed"[\s\S]*"type":"recovery_code.used"[\s\S]*\ntenant_suspended\n[\s\S]*Tenant resumed/,
+  ],
   'gateway/docs/how-to/catch-up.md': [/"has_more": ?(true|false)/],
   'gateway/docs/reference/grpc.md': [/"transactionId": ?"txn_/, /ledger\.v1\.LedgerService/],
 };

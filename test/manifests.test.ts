@@ -202,7 +202,9 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
       for (const [, file] of named) expect(files).toContain(file);
       for (const each of containers(pod)) {
         expect(each['volumeMounts']).toEqual([{ name: 'secrets', mountPath: '/etc/ledger', readOnly: true }]);
-        expect(Object.keys(environment(each))).not.toEqual(expect.arrayContaining([expect.stringMatching(/TOKEN$|PASSWORD$|KEY$|(?<!PUBLIC)_URL$/)]));
+        expect(Object.keys(environment(each))).not.toEqual(
+          expect.arrayContaining([expect.stringMatching(/TOKEN$|PASSWORD$|KEY$|(?<!PUBLIC)_URL$/)]),
+        );
       }
     }
     expect(objects.filter((each) => each['kind'] === 'Secret')).toEqual([]);

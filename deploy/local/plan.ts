@@ -57,11 +57,12 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
     INTERNAL_TOKEN: plan.internalToken,
     ...(service === 'identity' && {
       JWT_PRIVATE_KEY: plan.jwtPrivateKey,
+      LEDGER_ADDR: plan.addresses.ledger.join(','),
       IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey,
       ...unlessSet(plan, 'MAIL_DIR', plan.mailDirectory),
       ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
     }),
-    ...(service === 'ledger' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
+    ...(service !== 'notifier' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {
       WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,
       ...unlessSet(plan, 'WEBHOOK_ALLOW_INSECURE_TARGETS', String(plan.insecureTargets)),

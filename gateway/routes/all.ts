@@ -1,4 +1,5 @@
 // Every route, in the order of the document.
+import { mailPages } from '../mail-pages.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { accessRoutes } from './access.ts';
@@ -10,13 +11,19 @@ import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
+import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
+import { memberRoutes } from './members.ts';
+import { mailRoutes } from './mail.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
+import { oidcRoutes, type OidcSettings } from './oidc.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
+import { tenantStateRoutes } from './tenant-states.ts';
+import { passwordRoutes, secondFactorRoutes } from './second-factor.ts';
 import { tenantRoutes } from './tenants.ts';
 import { transactionRoutes } from './transactions.ts';
 import { userRoutes } from './users.ts';
@@ -24,9 +31,16 @@ import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
-export function registerRoutes(app: App, parts: Services & Operations): void {
+export function registerRoutes(app: App, parts: Services & Operations & OidcSettings): void {
   userRoutes(app, parts);
+  passwordRoutes(app, parts);
+  secondFactorRoutes(app, parts);
+  mailRoutes(app, parts);
+  oidcRoutes(app, parts);
   tenantRoutes(app, parts);
+  memberRoutes(app, parts);
+  invitationRoutes(app, parts);
+  tenantStateRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);
   auditRoutes(app, parts);
@@ -47,4 +61,5 @@ export function registerRoutes(app: App, parts: Services & Operations): void {
   webhookRoutes(app, parts);
   deliveryRoutes(app, parts);
   operationRoutes(app, parts);
+  mailPages(app);
 }

@@ -1,8 +1,8 @@
 // Routes of a user's tenants.
-import { businessType, description, name, object, optional, paging, slug } from '../fields.ts';
+import { businessType, description, flag, name, object, optional, paging, slug } from '../fields.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
-import { callOptions, originOf, type App } from '../request-context.ts';
+import { callOptions, memberCall, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { tenantRecord } from '../mapping.ts';
 
@@ -18,6 +18,9 @@ export const exampleTenant = {
   created_at: '2030-01-31T12:00:00.000Z',
   delete_at: null,
 };
+
+/** Answers of several routes. */
+export const tenantAnswer = { name: 'TenantResponse', schema: record({ tenant: ref('Tenant') }) };
 
 /** `/v1/tenants`. */
 export function tenantRoutes(app: App, { identity }: Services): void {
@@ -37,7 +40,7 @@ export function tenantRoutes(app: App, { identity }: Services): void {
           answers: {
             201: {
               description: 'Created',
-              schema: record({ tenant: ref('Tenant') }),
+              ...tenantAnswer,
               example: { tenant: exampleTenant },
               message: 'Tenant created',
             },
@@ -62,6 +65,38 @@ export function tenantRoutes(app: App, { identity }: Services): void {
       if (!tenant) throw new Error('identity answered without a tenant');
       reply.code(201);
       return { success: true, data: { tenant: tenantRecord(tenant) }, message: 'Tenant created' };
+    },
+  );
+
+  app.patch(
+    '/v1/tenants/:tenant_id',
+    {
+      schema: { body: object({ require_totp: flag }) },
+      config: {
+        access: { by: 'member', role: 'owner' },
+        doc: {
+          id: 'updateTenant',
+          tag: 'Tenants',
+          summary: 'Require a second factor',
+          description:
+            'For owners that have a second factor. Members without one are then rejected (`forbidden`) on every route of the tenant until they turn one on, and their access keys end within 5 seconds. API keys stay. A second call changes nothing.',
+          bodies: { require: { require_totp: true } },
+          answers: {
+            200: {
+              description: 'Changed',
+              ...tenantAnswer,
+              example: { tenant: { ...exampleTenant, require_totp: true } },
+              message: 'Tenant changed',
+            },
+          },
+        },
+      },
+    },
+    async (request) => {
+      const given = { ...memberCall(request), requireTotp: request.body.require_totp };
+      const { tenant } = await identity.updateTenant(given, callOptions(request, 5_000));
+      if (!tenant) throw new Error('identity answered without a tenant');
+      return { success: true, data: { tenant: tenantRecord(tenant) }, message: 'Tenant changed' };
     },
   );
 

@@ -1,6 +1,6 @@
 // Routes of registration, sessions and the current user.
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
-import { email, name, object, secret } from '../fields.ts';
+import { email, name, object, optional, secret } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
@@ -22,7 +22,8 @@ export const exampleSession = {
   expires_at: '2030-01-31T13:00:00.000Z',
   refresh_token: 'lrt_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs',
 };
-const session = {
+/** The answer of every login. */
+export const session = {
   name: 'SessionResponse',
   schema: record({
     token: { type: 'string', description: 'JWT, valid for one hour: `Authorization: Bearer <token>`.' },
@@ -32,15 +33,28 @@ const session = {
   }),
 };
 
+/** The answer of an action that returns nothing. */
+export const noData = { name: 'DoneResponse', schema: { type: 'object' }, example: {} };
+/** The answer of an action on the user. */
+export const changedUser = { name: 'UserResponse', schema: record({ user: ref('User') }) };
+
 const refreshToken = secret(1, 512, { description: 'From the last login or refresh.', example: exampleSession.refresh_token });
 
-function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
+/** `totp_code` of a login. */
+export const totpCode = secret(1, 64, {
+  description: 'Six digits of the second factor, or a recovery code. Needed only if the user has a second factor.',
+  example: '123456',
+});
+
+/** `data` of a login. */
+export function sessionRecord(given: Session | undefined, user: User | undefined): Record<string, unknown> {
   if (!given || !user) throw new Error('identity answered without a session');
   const { token, expiresMs, refreshToken: refresh } = given;
   return { token, expires_at: timeOf(expiresMs), refresh_token: refresh, user: userRecord(user) };
 }
 
-function present(user: User | undefined): Record<string, unknown> {
+/** `data.user`. */
+export function present(user: User | undefined): Record<string, unknown> {
   if (!user) throw new Error('identity answered without a user');
   return userRecord(user);
 }
@@ -70,7 +84,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           answers: {
             201: {
               description: 'Registered',
-              schema: record({ user: ref('User') }),
+              ...changedUser,
               example: { user: exampleUser },
               message: 'User registered',
             },
@@ -99,7 +113,7 @@ export function userRoutes(app: App, { identity }: Services): void {
   app.post(
     '/v1/auth/login',
     {
-      schema: { body: object({ email, password: secret(1, 128, { example: 'correct horse battery' }) }) },
+      schema: { body: object({ email, password: secret(1, 128, { example: 'correct horse battery' }), totp_code: optional(totpCode) }) },
       config: {
         access: { by: 'anyone' },
         doc: {
@@ -107,8 +121,11 @@ export function userRoutes(app: App, { identity }: Services): void {
           tag: 'Users',
           summary: 'Log in',
           description:
-            'Wrong password and unknown email answer the same. The limits are 10 failures in 15 minutes per account and address, and 100 per address; only failures count. Each login starts its own session.',
-          bodies: { ada: { email: 'ada@example.com', password: 'correct horse battery' } },
+            'Wrong password and unknown email answer the same. The limits are 10 failures in 15 minutes per account and address, and 100 per address; only failures count. If the user has a second factor, `totp_code` is needed: without it the right password is answered `totp_required`. Each code is good once, and a user has 10 failures in 15 minutes from all addresses. Each login starts its own session.',
+          bodies: {
+            ada: { email: 'ada@example.com', password: 'correct horse battery' },
+            second_factor: { email: 'ada@example.com', password: 'correct horse battery', totp_code: '123456' },
+          },
           answers: {
             200: {
               description: 'Logged in',
@@ -118,14 +135,14 @@ export function userRoutes(app: App, { identity }: Services): void {
               headers: rateLimitHeaderNames,
             },
           },
-          errors: ['unauthenticated', 'rate_limited'],
+          errors: ['unauthenticated', 'totp_required', 'rate_limited'],
           rateLimitHeadersOn: [401],
         },
       },
     },
     async (request, reply) => {
-      const { email: address, password } = request.body;
-      const given = { email: address, password, ...originOf(request) };
+      const { email: address, password, totp_code: code } = request.body;
+      const given = { email: address, password, totpCode: code ?? undefined, ...originOf(request) };
       const { session: opened, user, rateLimit } = await identity.login(given, callOptions(request, 15_000));
       if (rateLimit) reply.headers(rateLimitFields(rateLimit));
       return { success: true, data: sessionRecord(opened, user), message: 'Login successful' };
@@ -171,7 +188,7 @@ export function userRoutes(app: App, { identity }: Services): void {
           description:
             'Ends the session; its access token stays valid for its hour. A second call, or an unknown token, is answered the same.',
           bodies: { token: { refresh_token: exampleSession.refresh_token } },
-          answers: { 200: { description: 'Logged out', schema: { type: 'object' }, example: {}, message: 'Logged out' } },
+          answers: { 200: { description: 'Logged out', ...noData, message: 'Logged out' } },
         },
       },
     },

@@ -1,6 +1,7 @@
 // What is compared with the database's clock is reckoned from it, whatever identity's own says.
 import { decodeJwt } from 'jose';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
+import { codeOf } from '../../test/second-factor.ts';
 import { newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 
 let database: FreshDatabase;
@@ -77,6 +78,16 @@ describe.each([
     const { key } = await create(3_600_000);
     expect((await client.verifyApiKey({ key })).verified).toBeDefined();
     expect(await refusal(create(-3_600_000))).toMatchObject({ field: 'expires_at', tag: 'gt' });
+  });
+
+  test('a code of a second factor is good by the clock of the database', async () => {
+    const { id: userId, email } = await newUser(client);
+    const { secret } = await client.startTotp({ userId, password });
+    const wrong = codeOf(secret, seconds / 30);
+    expect(await refusal(client.confirmTotp({ userId, code: wrong }))).toMatchObject({ reason: 'forbidden' });
+    await client.confirmTotp({ userId, code: codeOf(secret) });
+    const { session } = await client.login({ email, password, totpCode: codeOf(secret, 1) });
+    isNow(decodeJwt(session!.token).iat! * 1000);
   });
 
   test('a token lives from now on for an hour, after a login and after a refresh', async () => {

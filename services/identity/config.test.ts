@@ -32,6 +32,20 @@ test.each([
   expect(() => read({ JWT_PRIVATE_KEY: value })).toThrow('JWT_PRIVATE_KEY must be an Ed25519 private key as PKCS #8 PEM');
 });
 
+test('a closed tenant is deleted after so many days, 30 by default', () => {
+  expect(read()).toMatchObject({
+    deleteAfterMs: 30 * 86_400_000,
+    ledgerAddresses: ['127.0.0.1:50052'],
+    notifierAddresses: ['127.0.0.1:50053'],
+  });
+  expect(read({ TENANT_DELETE_DAYS: '0.0001' }).deleteAfterMs).toBe(8_640);
+});
+
+test.each(['0', '-1', '1e3', '0.0', '.5', '36501', 'Infinity', ' 1'])('TENANT_DELETE_DAYS %j is rejected', (value) => {
+  const message = `must be a decimal above 0, at most 36500, not ${JSON.stringify(value)}`;
+  expect(() => read({ TENANT_DELETE_DAYS: value })).toThrow(new BadSetting('TENANT_DELETE_DAYS', message));
+});
+
 test.each([
   [{ MAIL_URL: 'smtps://user:pass%40word@smtp.example.com:465' }, { server: new URL('smtps://user:pass%40word@smtp.example.com:465') }],
   [{ MAIL_URL: 'smtp://[::1]', MAIL_DIR: '/mail', NODE_ENV: 'production' }, { server: new URL('smtp://[::1]') }],
@@ -115,4 +129,63 @@ test.each([
   `sslmode=verify-full&sslrootcert=${import.meta.filename}`,
 ])('an address of a database with %s is taken', (parameters) => {
   expect(read({ DATABASE_URL: `${good.DATABASE_URL}?${parameters}` }).databaseUrl).toContain(parameters);
+});
+
+const provider = { issuer: 'https://accounts.example.com', client_id: 'ledger', client_secret: 'the secret' };
+
+test('identity providers are read by name, from the variable or a file, and http is for this machine', () => {
+  const local = { ...provider, issuer: 'http://127.0.0.1:4000/realm', scopes: ['openid'] };
+  const { oidcProviders } = read({ OIDC_PROVIDERS: JSON.stringify({ google: provider, 'my-idp': local }) });
+  const common = { clientId: 'ledger', clientSecret: 'the secret' };
+  expect([...oidcProviders.values()]).toEqual([
+    { name: 'google', issuer: new URL(provider.issuer), ...common, scopes: ['openid', 'email', 'profile'] },
+    { name: 'my-idp', issuer: new URL(local.issuer), ...common, scopes: ['openid'] },
+  ]);
+  for (const issuer of ['http://localhost:1', 'http://[::1]:1']) read({ OIDC_PROVIDERS: JSON.stringify({ one: { ...provider, issuer } }) });
+  expect(read().oidcProviders.size).toBe(0);
+  expect(() => read({ OIDC_PROVIDERS_FILE: '/no/such/file' })).toThrow(/^OIDC_PROVIDERS_FILE can't be read/);
+});
+
+test.each([
+  ['{"one":{"client_secret":"the secret"', 'is not valid JSON'],
+  ['[]', 'must be an object of providers by name'],
+  [{ One: provider }, 'names a provider "One": a name has 1 to 32 lower-case letters, digits and hyphens'],
+  [{ ['x'.repeat(33)]: provider }, /^OIDC_PROVIDERS names a provider "x{33}"/],
+  [{ '-a': provider }, /^OIDC_PROVIDERS names a provider "-a"/],
+  [{ one: 'the secret' }, 'of one must be an object with issuer, client_id and client_secret'],
+  [{ one: { ...provider, 'the secret': 1 } }, 'of one has a member other than issuer, client_id, client_secret, scopes'],
+  ...['issuer', 'client_id', 'client_secret'].flatMap((name): [object, string][] => [
+    [{ one: { ...provider, [name]: undefined } }, `of one needs ${name}, a text`],
+    [{ one: { ...provider, [name]: 5 } }, `of one needs ${name}, a text`],
+    [{ one: { ...provider, [name]: '' } }, `of one needs ${name}, a text`],
+  ]),
+  ...[
+    ...['accounts.example.com', 'http://accounts.example.com', 'ftp://accounts.example.com', 'https://a:the%20secret@accounts.example.com'],
+    ...[
+      'http://127.0.0.1.example.com',
+      'https://accounts.example.com?a=1',
+      'https://accounts.example.com/.well-known/openid-configuration',
+    ],
+  ].map((issuer): [object, RegExp] => [
+    { one: { ...provider, issuer } },
+    /^OIDC_PROVIDERS of one needs an issuer that is an https address/,
+  ]),
+  ...['openid', [], ['email'], ['openid', 'a b'], ['openid', 5]].map((scopes): [object, RegExp] => [
+    { one: { ...provider, scopes } },
+    /^OIDC_PROVIDERS of one needs scopes/,
+  ]),
+])('identity providers %j are refused, without the secret', (value, message) => {
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  const thrown = (() => {
+    try {
+      read({ OIDC_PROVIDERS: text });
+    } catch (error) {
+      return error as Error;
+    }
+    return undefined;
+  })();
+  expect(thrown).toBeInstanceOf(BadSetting);
+  expect(thrown!.message).toMatch(typeof message === 'string' ? `OIDC_PROVIDERS ${message}` : message);
+  expect(thrown!.message).not.toContain('secret"');
+  expect(thrown!.message).not.toMatch(/the.{0,3}secret/);
 });

@@ -2,21 +2,31 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
+import { oidcProviders, type OidcProvider } from './oidc-providers.ts';
 
 /** The settings of the running service. */
 export interface IdentityConfig extends CommonSettings {
   databaseUrl: string;
   /** Ed25519: the first signs, all verify. */
   signingKeys: [KeyObject, ...KeyObject[]];
+  /** How long after it was closed a tenant is deleted, milliseconds. */
+  deleteAfterMs: number;
+  /** `host:port` of the ledger and of the notifier, which delete their rows of a tenant. */
+  ledgerAddresses: string[];
+  notifierAddresses: string[];
   /** Where mails go: to an SMTP server, or as files into a directory. */
   mail: { server: URL } | { directory: string };
   /** Their sender, `Name <address>`. */
   mailFrom: string;
   /** The gateway's address for people, without a slash at its end: the base of links. */
   publicUrl: string;
-  /** Encrypt secrets of second factors with the first, decrypt with all. */
+  /** Encrypt secrets of second factors, and logins with identity providers, with the first, decrypt with all. */
   encryptionKeys: EncryptionKeys;
+  /** By name. */
+  oidcProviders: ReadonlyMap<string, OidcProvider>;
 }
+
+const dayMs = 86_400_000;
 
 /** Throws {@link BadSetting}. */
 export function identityConfig(settings: Settings): IdentityConfig {
@@ -24,10 +34,14 @@ export function identityConfig(settings: Settings): IdentityConfig {
     ...commonSettings(settings, 50051),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
+    deleteAfterMs: Math.ceil(settings.decimal('TENANT_DELETE_DAYS', { max: 36_500, fallback: 30 }) * dayMs),
+    ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
+    notifierAddresses: settings.addresses('NOTIFIER_ADDR', '127.0.0.1:50053'),
     mail: mailTarget(settings),
     mailFrom: sender(settings.text('MAIL_FROM', 'Ledger <ledger@localhost>')),
     publicUrl: settings.httpUrl('PUBLIC_URL', 'http://127.0.0.1:8080'),
     encryptionKeys: settings.encryptionKeys('IDENTITY_ENCRYPTION_KEY'),
+    oidcProviders: oidcProviders(settings.optional('OIDC_PROVIDERS')),
   };
 }
 

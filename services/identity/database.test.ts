@@ -7,7 +7,7 @@ import { encryptionKey, launchIdentity, newEmail, newUser, password, refusal, si
 import { newKeyText } from './credentials.ts';
 import { newId } from '../platform/ids.ts';
 import { migrations } from './migrations.ts';
-import { migrationNames } from './schema.ts';
+import { appendOnly, migrationNames } from './schema.ts';
 
 describe('row-level security', () => {
   const tables = ['tenants', 'memberships', 'api_keys', 'invitations', 'tenant_audit'];
@@ -76,7 +76,17 @@ describe('row-level security', () => {
   const otherTenant = { 'app.tenants': `{${uuidv7()}}` };
   const empty = { 'app.tenants': '', 'app.user_id': '', 'app.key_id': '' };
 
+  /** Rows that a statement changes, or the code of its error. */
+  const changed = (settings: Record<string, string>, text: string, values: string[] = []) =>
+    within(settings, () => service.query(text, values)).then(
+      ({ rowCount }) => rowCount,
+      ({ code }: { code: string }) => code,
+    );
+
   describe.each(tables)('%s', (table) => {
+    // Without the right to change rows it does not matter which are seen.
+    const nothing = appendOnly.includes(table) ? '42501' : 0;
+
     test.each([
       ['no setting', {}],
       ['empty settings', empty],
@@ -86,9 +96,9 @@ describe('row-level security', () => {
     ])('with %s no row is seen, changed or deleted', async (_, settings) => {
       await within(settings as Record<string, string>, async () => {
         expect(await tenantsIn(table)).toEqual([]);
-        expect((await service.query(`update ${table} set created_at = now()`)).rowCount).toBe(0);
-        expect((await service.query(`delete from ${table}`)).rowCount).toBe(0);
       });
+      expect(await changed(settings as Record<string, string>, `update ${table} set created_at = now()`)).toBe(nothing);
+      expect(await changed(settings as Record<string, string>, `delete from ${table}`)).toBe(nothing);
     });
 
     test.each([
@@ -108,10 +118,9 @@ describe('row-level security', () => {
     });
 
     test('another tenant’s row is not changed, deleted, taken over or given away', async () => {
-      await within({ 'app.tenants': `{${mine.tenant}}` }, async () => {
-        expect((await service.query(`update ${table} set created_at = now() where tenant_id = $1`, [theirs.tenant])).rowCount).toBe(0);
-        expect((await service.query(`delete from ${table} where tenant_id = $1`, [theirs.tenant])).rowCount).toBe(0);
-      });
+      const own = { 'app.tenants': `{${mine.tenant}}` };
+      expect(await changed(own, `update ${table} set created_at = now() where tenant_id = $1`, [theirs.tenant])).toBe(nothing);
+      expect(await changed(own, `delete from ${table} where tenant_id = $1`, [theirs.tenant])).toBe(nothing);
       const give = () => service.query(`update ${table} set tenant_id = $1`, [theirs.tenant]);
       await expect(within({ 'app.tenants': `{${mine.tenant}}` }, give)).rejects.toMatchObject({ code: '42501' });
       const copy = () => service.query(`insert into ${table} select * from ${table} on conflict do nothing`);
@@ -193,6 +202,25 @@ describe('row-level security', () => {
     await expect(within({ 'app.tenants': `{${thief.tenant}}` }, () => insert('tenants', thief))).rejects.toMatchObject({ code: '23503' });
     await expect(service.query('update slugs set taken_by = $1', [mine.tenant])).rejects.toMatchObject({ code: '42501' });
     await expect(service.query('delete from slugs')).rejects.toMatchObject({ code: '42501' });
+  });
+
+  test('the audit log of a tenant is deleted only when its deletion has started', async () => {
+    const gone = newRows();
+    const entries = async () => (await admin.query('select from tenant_audit where tenant_id = $1', [gone.tenant])).rowCount;
+    const remove = () => service.query('select delete_tenant_audit($1)', [gone.tenant]);
+    await within({ 'app.tenants': `{${gone.tenant}}` }, () => insertAll(gone));
+    await service.query('insert into closings (tenant_id, slug, delete_at, next_attempt_at) values ($1, $2, now(), now())', [
+      ...[gone.tenant, gone.slug],
+    ]);
+    await remove();
+    expect(await entries()).toBe(1);
+    await service.query('update closings set started_at = now() where tenant_id = $1', [gone.tenant]);
+    await remove();
+    expect(await entries()).toBe(0);
+    const { rows } = await admin.query(
+      `select distinct acl.grantee = 0 as is_public from pg_proc, aclexplode(proacl) acl where proname = 'delete_tenant_audit'`,
+    );
+    expect(rows).toEqual([{ is_public: false }]);
   });
 
   test('the service’s role can’t change the schema', async () => {

@@ -75,6 +75,13 @@ export function clientAddress(value: string): string {
   return `${prefix.join(':')}::/64`;
 }
 
+/** Six digits of a second factor, or a recovery code, without the blanks and hyphens that make it readable. It appears in no message. */
+export function totpCode(field: string, value: string): string {
+  if (value === '') throw invalid(field, 'required', 'is required');
+  if (codePoints(value) > 64) throw invalid(field, 'max', 'is longer than 64 characters');
+  return value.replaceAll(/[\s-]/g, '').toLowerCase();
+}
+
 /** A secret that is looked up; it appears in no message. */
 export function secret(field: string, value: string): string {
   if (value === '') throw invalid(field, 'required', 'is required');

@@ -1,5 +1,5 @@
 // Limits failed logins by account and address, counted in PostgreSQL, so that all replicas share the count.
-import type { MikroORM } from '@mikro-orm/postgresql';
+import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { toId } from '../platform/ids.ts';
@@ -52,6 +52,8 @@ const counts = (address: string, email: string) => `
            ${secondsLeft(`(array_agg(failed_at order by failed_at desc))[${maxPerAddress}]`)} as address_wait
     from recent
   )`;
+// Codes have six digits: however many addresses guess, a user has one limit for all of them.
+const ofSecondFactor = (userId: string): string => `totp:${toId('user', userId)}`;
 const countQuery = { name: 'login_look', text: `${counts('$1', '$2')} select * from counts` };
 const recordStatement = `${counts('?', '?')}, recorded as (
     insert into login_failures (address, account, failed_at)
@@ -73,21 +75,41 @@ export async function admitLogin(pool: Pool, email: string, address: string): Pr
  * meanwhile: of many guesses at once, ten are answered. An unknown email takes as long as a known one.
  */
 export async function recordFailure(orm: MikroORM, failed: FailedLogin): Promise<RateLimitStatus> {
-  const { email, address, userId, reason, origin, action } = failed;
   return entityManager(orm).transactional(async (em) => {
-    // A statement of its own: one that waits for a lock counts by its old snapshot. By email too, or only those of a known one would wait for a user.
-    await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(lower(?), 1))', [
-      address,
-      email,
-    ]);
-    const [before] = await em.execute<Counts[]>(recordStatement, [address, email]);
-    const status = statusOf(before);
-    const user = userId ?? uuidv7();
-    const [subject, data] = [toId('user', user), { reason, ...(action !== undefined && { action }) }];
-    const actor = action === undefined ? null : subject;
-    await audit(em, { user }, { type: 'login.failed', actor, subject, origin, data }, await databaseNow(em));
-    return { ...status, remaining: status.remaining - 1 };
+    await takeTurn(em, failed);
+    return recordInTurn(em, failed);
   });
+}
+
+/** Lets the failures of an account and of an address be counted one after the other until the transaction ends. */
+export async function takeTurn(em: EntityManager, { address, email }: Pick<FailedLogin, 'address' | 'email'>): Promise<void> {
+  // A statement of its own: one that waits for a lock counts by its old snapshot. By email too, or only those of a known one would wait for a user.
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0)), pg_advisory_xact_lock(hashtextextended(lower(?), 2))', [
+    address,
+    email,
+  ]);
+}
+
+/** Throws `rate_limited` where no more codes of a second factor may be guessed, in a transaction that has taken its turn. */
+export async function admitCode(em: EntityManager, userId: string, email: string, address: string): Promise<void> {
+  for (const each of [address, ofSecondFactor(userId)]) {
+    const [found] = await em.execute<Counts[]>(`${counts('?', '?')} select * from counts`, [each, email]);
+    statusOf(found);
+  }
+}
+
+/** As {@link recordFailure}, in a transaction that has taken its turn. */
+export async function recordInTurn(em: EntityManager, failed: FailedLogin): Promise<RateLimitStatus> {
+  const { email, address, userId, reason, origin, action } = failed;
+  const record = async (by: string) => statusOf((await em.execute<Counts[]>(recordStatement, [by, email]))[0]);
+  const ofAddress = await record(address);
+  const ofCodes = reason === 'totp_code' && userId !== null ? await record(ofSecondFactor(userId)) : ofAddress;
+  const status = ofCodes.remaining < ofAddress.remaining ? ofCodes : ofAddress;
+  const user = userId ?? uuidv7();
+  const [subject, data] = [toId('user', user), { reason, ...(action !== undefined && { action }) }];
+  const actor = action === undefined ? null : subject;
+  await audit(em, { user }, { type: 'login.failed', actor, subject, origin, data }, await databaseNow(em));
+  return { ...status, remaining: status.remaining - 1 };
 }
 
 // Without a limit, a delete of many rows would always exceed the statement timeout.

@@ -2,6 +2,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { rateLimitMetadata } from '../platform/errors.ts';
 import { uuidAt } from '../platform/ids.ts';
+import type { Pool } from '../platform/postgres.ts';
 import { hashOf } from './credentials.ts';
 import { Refusal } from './refusal.ts';
 
@@ -66,22 +67,29 @@ export interface SpentMail {
   invitationId: string | null;
 }
 
-/**
- * Uses a mailed token, and with it all tokens of its mail. Of two uses at once the second waits for the end of the first. Throws `token_invalid` where
- * it is unknown, of another kind, used or expired.
- */
-export async function spendToken(em: EntityManager, kind: MailKind, token: string): Promise<SpentMail> {
+/** The mail of a token that is good now. Throws `token_invalid` where it is unknown, of another kind, used or expired. */
+export async function mailOfToken(em: EntityManager, kind: MailKind, token: string, lock: '' | 'for update of m' = ''): Promise<SpentMail> {
   const [mail] = await em.execute<SpentMail[]>(
     `select m.id, m.email, m.user_id as "userId", m.tenant_id as "tenantId", m.invitation_id as "invitationId"
      from mail_tokens t join mails m on m.id = t.mail_id
-     where t.hash = ? and m.kind = ? and m.expires_at > clock_timestamp() for update of m`,
+     where t.hash = ? and t.spent_at is null and m.kind = ? and m.expires_at > clock_timestamp() ${lock}`,
     [hashOf(token), kind],
   );
   if (!mail) throw tokenInvalid();
-  // A statement of its own: the one that waited for the lock sees tokens as they were before.
+  return mail;
+}
+
+/**
+ * Uses a mailed token, and with it all tokens of its mail. Of two uses at once the second waits for the end of the first. Throws as
+ * {@link mailOfToken}.
+ */
+export async function spendToken(em: EntityManager, kind: MailKind, token: string): Promise<SpentMail> {
+  const mail = await mailOfToken(em, kind, token, 'for update of m');
+  // A statement of its own: the one that waited for the lock sees tokens as they were before. A further attempt to send may have made a further one.
   const spent = await em.execute<{ hash: string }[]>(
-    `update mail_tokens set spent_at = clock_timestamp() where mail_id = ? and spent_at is null returning hash`,
-    [mail.id],
+    `update mail_tokens set spent_at = clock_timestamp() where mail_id = ?
+       and not exists (select from mail_tokens where mail_id = ? and spent_at is not null) returning hash`,
+    [mail.id, mail.id],
   );
   if (spent.length === 0) throw tokenInvalid();
   return mail;
@@ -90,4 +98,15 @@ export async function spendToken(em: EntityManager, kind: MailKind, token: strin
 /** The error of a mailed token. It names no reason, so that a token that was found somewhere tells nothing. */
 export function tokenInvalid(): Refusal {
   return new Refusal('token_invalid', 'the token is unknown, used or expired', { field: 'token', tag: 'token_invalid' });
+}
+
+/** Mails are kept until they have expired and no longer count for the limit. Their tokens go with them. */
+const deleteLimit = 1_000;
+const deletion = `delete from mails where id = any (array(
+  select id from mails where expires_at < now() and created_at < now() - interval '${windowSeconds} s'
+  order by expires_at limit ${deleteLimit} for update skip locked))`;
+
+/** Deletes expired mails and their tokens. */
+export async function deleteExpiredMails(pool: Pool): Promise<void> {
+  while ((await pool.query(deletion)).rowCount === deleteLimit);
 }

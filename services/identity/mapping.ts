@@ -1,10 +1,19 @@
 // Maps rows of the database to gRPC messages.
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { ApiKeySchema, SessionSchema, TenantSchema, UserSchema } from '../../proto/gen/identity/v1/identity_pb.js';
+import type {
+  ApiKeySchema,
+  InvitationSchema,
+  MemberSchema,
+  SessionSchema,
+  TenantSchema,
+  UserSchema,
+} from '../../proto/gen/identity/v1/identity_pb.js';
 import { toId } from '../platform/ids.ts';
 import type { Role } from '../platform/roles.ts';
 import { expiryOf } from './api-keys.ts';
 import type { ApiKeyRow, TenantRow, UserRow } from './entities.ts';
+import type { InvitationState } from './invitations.ts';
+import type { Member } from './members.ts';
 import type { Session } from './sessions.ts';
 
 /** Milliseconds since the Unix epoch. */
@@ -59,4 +68,18 @@ export function keyMessage(key: ApiKeyRow): MessageInitShape<typeof ApiKeySchema
     expiresMs: maybeMs(expiryOf(key)),
     revokedMs: maybeMs(key.revokedAt),
   };
+}
+
+/** A member. */
+export function memberMessage({ user, role, createdAt }: Member): MessageInitShape<typeof MemberSchema> {
+  const { email, firstName, lastName } = user;
+  const totpEnabled = user.totpSecret !== null;
+  return { userId: toId('user', user.id), email, firstName, lastName, role, totpEnabled, createdMs: ms(createdAt) };
+}
+
+/** An invitation. */
+export function invitationMessage({ invitation, status }: InvitationState): MessageInitShape<typeof InvitationSchema> {
+  const { id, email, role, invitedBy, createdAt, expiresAt } = invitation;
+  const times = { createdMs: ms(createdAt), expiresMs: ms(expiresAt) };
+  return { id: toId('inv', id), email, role, status, invitedBy: toId('user', invitedBy), ...times };
 }

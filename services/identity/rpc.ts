@@ -7,16 +7,23 @@ import { createAccess, createKey, listKeys, revokeKey, rotateKey, verifyKey } fr
 import { listAudit, listUserAudit } from './audit-reads.ts';
 import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
+import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
+import { mailCalls } from './mail-rpc.ts';
 import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
+import { memberCalls } from './member-rpc.ts';
+import type { OidcClient } from './oidc-client.ts';
+import { oidcCalls } from './oidc-rpc.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
+import { stateHandlers, type StateParts } from './state-rpc.ts';
 import { memberOf } from './tenant-changes.ts';
 import { createTenant, listTenants, tenantUuid } from './tenants.ts';
 import { login, register, userById, type LoginParts } from './users.ts';
 
 /** What the calls need. */
-export interface IdentityParts extends LoginParts {
+export interface IdentityParts extends LoginParts, StateParts {
   users: FairSemaphore;
+  oidc: OidcClient;
 }
 
 /** The calls of `identity.v1.IdentityService`. */
@@ -25,6 +32,10 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
+      ...memberCalls(parts),
+      ...mailCalls(parts),
+      ...oidcCalls(parts),
+      ...stateHandlers(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
         const { session, user, rateLimit } = await login(parts, request, signal);
@@ -43,6 +54,7 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
+      ...credentialCalls(parts),
       verifyUser: ofUser(async (request) => {
         await sessionUser(entityManager(orm), request.userId, request.sessionId);
         return {};

@@ -4,4 +4,4 @@
 export const migrationNames = ['0001-identity', '0002-override-scope', '0003-teams'];
 
 /** Tables whose rows the service's role may insert and read only. */
-export const appendOnly = ['slugs'];
+export const appendOnly = ['slugs', 'tenant_audit'];

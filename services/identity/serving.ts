@@ -1,23 +1,37 @@
 // Opens the parts of the identity service in order, and stops them in the opposite order.
+import { createClient } from '@connectrpc/connect';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
+import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
+import { openCaller, type Caller } from '../platform/caller.ts';
 import { withTimeout, type Readiness } from '../platform/health.ts';
 import type { Lifetime } from '../platform/lifetime.ts';
 import { openPool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { databaseState } from '../platform/readiness.ts';
+import { SecretEncryption } from '../platform/secret-encryption.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { deleteExpiredAudit } from './audit.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
+import { openMailTransport } from './mail-transport.ts';
+import { MailWorker } from './mail-worker.ts';
+import { deleteExpiredMails } from './mails.ts';
+import { deleteExpiredCodes } from './oidc.ts';
+import { OidcClient } from './oidc-client.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpiredSessions, openSigner } from './sessions.ts';
 import { deleteExpiredFailures } from './login-throttle.ts';
+import { TenantDeletions } from './tenant-deletion.ts';
 import { unauthenticatedLimit, userLimit } from './users.ts';
 
 const retentionMs = 10 * 60_000;
+/** How long a stop waits for mails that are being sent. */
+const mailGraceMs = 5_000;
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, whose messages name the fix. */
 export async function serveIdentity(settings: Settings, lifetime: Lifetime): Promise<void> {
@@ -31,11 +45,29 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    Promise.all([deleteExpiredFailures(pool), deleteExpiredSessions(pool)]).catch((error: unknown) =>
-      logger.warn({ err: error }, 'retention job failed'),
-    );
+    const jobs = [deleteExpiredFailures, deleteExpiredSessions, deleteExpiredMails, deleteExpiredCodes, deleteExpiredAudit];
+    Promise.all(jobs.map((job) => job(pool))).catch((error: unknown) => logger.warn({ err: error }, 'retention job failed'));
   }, retentionMs);
   lifetime.add('retention job', () => clearInterval(retention));
+
+  const send = await openMailTransport(config);
+  const mails = new MailWorker({ pool, send, publicUrl: config.publicUrl, logger, metrics });
+  mails.start();
+  lifetime.add('mails', () => mails.stop(mailGraceMs));
+
+  const callers: Caller[] = [];
+  const call = (addresses: string[]) => {
+    const caller = openCaller({ addresses, token: config.internalTokens[0] ?? '', maxMessageBytes: config.grpcMaxMessageBytes });
+    callers.push(caller);
+    return caller;
+  };
+  lifetime.add('callers', () => callers.forEach((caller) => caller.close()));
+  const openServices = () => ({
+    ledger: createClient(LedgerService, call(config.ledgerAddresses)),
+    notifier: createClient(NotifierService, call(config.notifierAddresses)),
+  });
+  const deletions = new TenantDeletions({ pool, openServices, logger, metrics });
+  lifetime.add('deletions', () => deletions.stop());
 
   const ask = databaseState(pool, logger);
   const readiness = async (): Promise<Readiness> => {
@@ -50,8 +82,16 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     const answer = isReachable ? state : 'away';
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
-  const limits = { unauthenticated: unauthenticatedLimit(), users: userLimit() };
-  const parts = { orm, pool, passwords: new Passwords(metrics), signer: await openSigner(config.signingKeys), ...limits };
+  const { signingKeys, encryptionKeys, deleteAfterMs } = config;
+  const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys);
+  const parts = {
+    ...{ orm, pool, deleteAfterMs, secrets },
+    oidc: new OidcClient(config.oidcProviders, secrets),
+    passwords: new Passwords(metrics),
+    signer: await openSigner(signingKeys),
+    unauthenticated: unauthenticatedLimit(),
+    users: userLimit(),
+  };
   await serveUntilEnd(lifetime, config, {
     services: [IdentityService],
     routes: identityRoutes(parts),

@@ -9,7 +9,7 @@ import { audit, lockUser, type Origin } from './audit.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
-import { userUuid } from './tenants.ts';
+import * as field from './fields.ts';
 import { RefreshToken, Session as SessionRow, User, type UserRow } from './entities.ts';
 
 /** Lifetime of a token, seconds. */
@@ -28,6 +28,8 @@ export interface Session {
 export interface SessionOrigin {
   method: 'password' | 'oidc';
   origin: Origin | undefined;
+  /** The hash of the password that was checked: a new one that was set meanwhile ends this login too. */
+  passwordHash?: string | null;
 }
 
 /** Signs tokens, and publishes what verifies them. */
@@ -64,14 +66,19 @@ export async function openSigner(keys: readonly [KeyObject, ...KeyObject[]]): Pr
   };
 }
 
-/** Opens a session for a user whose credentials were verified. `how`: by what, for the audit log. */
+/** Opens a session for a user whose credentials were verified. `how`: by what. Throws `unauthenticated` where the password has changed. */
 export async function openSession(orm: MikroORM, signer: Signer, userId: string, how: SessionOrigin): Promise<Session> {
   const id = uuidv7();
   const { nowMs, text } = await entityManager(orm).transactional(async (em) => {
     const opened = await databaseNow(em);
     const user = toId('user', userId);
     const data = { method: how.method };
+    // It locks the user.
     await audit(em, { user: userId }, { type: 'login.succeeded', actor: user, subject: user, origin: how.origin, data }, opened);
+    if (how.passwordHash !== undefined) {
+      const stands = await em.findOne(User, { id: userId, passwordHash: how.passwordHash }, { refresh: true });
+      if (!stands) throw new Refusal('unauthenticated', 'invalid email or password');
+    }
     const { text: first, row } = nextToken(id, opened);
     await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt, endedAt: null });
     await em.insert(RefreshToken, row);
@@ -137,7 +144,7 @@ export async function closeSession(orm: MikroORM, given: string): Promise<void> 
 /** The user of a token, if no new password ended the session of the token. Throws `unauthenticated`. `sessionId`: empty for a token without one. */
 export async function sessionUser(em: EntityManager, userId: string, sessionId: string): Promise<string> {
   const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
-  const id = userUuid(userId, ended);
+  const id = field.uuidOf('user', userId, ended);
   const session = uuidPattern.test(sessionId) ? sessionId : null;
   const [found] = await em.execute<{ id: string }[]>(
     `select id from users where id = ? and not exists (select from sessions where id = ? and user_id = users.id and ended_at is not null)`,
@@ -147,11 +154,11 @@ export async function sessionUser(em: EntityManager, userId: string, sessionId: 
   return id;
 }
 
-/** Ends all sessions of a user but one, with their refresh and access tokens. */
+/** Ends all sessions of a user but one, with their refresh and access tokens. `exceptId`: as in a token, null or empty: none. */
 export async function endSessions(em: EntityManager, userId: string, exceptId: string | null, nowMs: number): Promise<void> {
   const now = new Date(nowMs);
   await em.execute(
-    `update sessions set ended_at = ?, revoked_at = coalesce(revoked_at, ?) where user_id = ? and ended_at is null and id is distinct from ?`,
+    `update sessions set ended_at = ?, revoked_at = coalesce(revoked_at, ?) where user_id = ? and ended_at is null and id::text is distinct from ?`,
     [now, now, userId, exceptId],
   );
 }
@@ -160,22 +167,21 @@ const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 // Without a limit, a delete of many rows would always exceed the statement timeout.
 const deleteLimit = 1_000;
-const deletion = (table: string, key: string, condition = 'true') =>
+
+/** Deletes the rows of a table, found by `key`, whose `expires_at` has passed and that fulfil the condition. */
+export async function deleteExpired(pool: Pool, table: string, key: string, condition = 'true'): Promise<void> {
   // Replicas that sweep at once pass each other by.
-  `with expired as materialized (
+  const statement = `with expired as materialized (
      select ${key} from ${table} where expires_at < now() and ${condition} order by expires_at limit ${deleteLimit} for update skip locked
    ) delete from ${table} using expired where ${table}.${key} = expired.${key}`;
-const expired = [
-  deletion('refresh_tokens', 'hash'),
-  // Tokens first: the cascade would delete all tokens of a long session in one statement.
-  deletion('sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)'),
-];
+  while ((await pool.query(statement)).rowCount === deleteLimit);
+}
 
 /** Deletes expired refresh tokens, then expired sessions without tokens. */
 export async function deleteExpiredSessions(pool: Pool): Promise<void> {
-  for (const statement of expired) {
-    while ((await pool.query(statement)).rowCount === deleteLimit);
-  }
+  await deleteExpired(pool, 'refresh_tokens', 'hash');
+  // Tokens first: the cascade would delete all tokens of a long session in one statement.
+  await deleteExpired(pool, 'sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)');
 }
 
 function nextToken(sessionId: string, nowMs: number) {

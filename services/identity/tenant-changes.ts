@@ -95,6 +95,14 @@ export async function endAccessKeys(em: EntityManager, user: string, nowMs: numb
   await em.nativeUpdate(ApiKey, { memberId: user, revokedAt: null }, { revokedAt: new Date(nowMs) });
 }
 
+/** Ends a user's access keys in all its tenants. The caller has locked the user's row, and sees only what that user may. */
+export async function endAccessKeysOfUser(em: EntityManager, user: string, nowMs: number): Promise<void> {
+  const memberships = await em.find(Membership, { userId: user });
+  const tenants = memberships.map(({ tenantId }) => tenantId);
+  await em.execute(`select set_config('app.tenants', ?, true)`, [`{${tenants.join()}}`]);
+  await endAccessKeys(em, user, nowMs);
+}
+
 async function checkedMember(em: EntityManager, tenantId: string, userId: string, rule: TenantRule): ReturnType<typeof memberOf> {
   const member = await memberOf(em, tenantId, userId);
   if (!isAtLeast(member.role, rule.role)) throw new Refusal('forbidden', `only ${whoMay(rule.role)} of the tenant may do this`);

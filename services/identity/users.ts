@@ -13,6 +13,7 @@ import { Refusal } from './refusal.ts';
 import { User, type UserRow } from './entities.ts';
 import { openSession, type Session, type Signer } from './sessions.ts';
 import { admitLogin, recordFailure } from './login-throttle.ts';
+import { checkSecondFactor, type FactorParts } from './totp.ts';
 
 /**
  * Limits the database work of unauthenticated clients, fairly by address: two of five connections stay free to verify keys. Throws
@@ -25,8 +26,7 @@ export const unauthenticatedLimit = (): FairSemaphore =>
 export const userLimit = (): FairSemaphore => new FairSemaphore({ max: 5, maxPerKey: 3, timeoutMs: 5_000 });
 
 /** What a registration and a login need. */
-export interface LoginParts {
-  orm: MikroORM;
+export interface LoginParts extends FactorParts {
   pool: Pool;
   passwords: Passwords;
   signer: Signer;
@@ -76,14 +76,15 @@ export async function register(
 }
 
 /**
- * Opens a session for email and password. An unknown email costs the same work and gets the same answer as a wrong password. Throws
- * `validation_failed`, `unauthenticated`, `rate_limited`, `overloaded`, {@link Overloaded}.
+ * Opens a session for email and password, and a code where a second factor is on. An unknown email costs the same work and gets the same answer as
+ * a wrong password. Throws `validation_failed`, `unauthenticated`, `totp_required`, `rate_limited`, `overloaded`, {@link Overloaded}.
  */
 export async function login(
-  { orm, pool, passwords, signer, unauthenticated }: LoginParts,
-  given: { email: string; password: string; clientAddress: string; userAgent: string },
+  parts: LoginParts,
+  given: { email: string; password: string; totpCode?: string | undefined; clientAddress: string; userAgent: string },
   signal: AbortSignal,
 ): Promise<{ session: Session; user: UserRow; rateLimit: RateLimitStatus }> {
+  const { orm, pool, passwords, signer, unauthenticated } = parts;
   const email = field.text('email', given.email.normalize('NFC'), 254);
   const password = field.password('password', given.password);
   const address = field.clientAddress(given.clientAddress);
@@ -100,7 +101,9 @@ export async function login(
     }
     // Checked again: of many guesses at once, those beyond the limit must not learn that one is right.
     const rateLimit = await admitLogin(pool, email, address);
-    return { session: await openSession(orm, signer, user.id, { method: 'password', origin: given }), user, rateLimit };
+    await checkSecondFactor(parts, user.id, given.totpCode, given);
+    const how = { method: 'password' as const, origin: given, passwordHash: user.passwordHash };
+    return { session: await openSession(orm, signer, user.id, how), user, rateLimit };
   });
 }
 

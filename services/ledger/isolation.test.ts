@@ -21,6 +21,7 @@ const holdTables = ['holds', 'hold_entries', 'parts'];
 const tables = [
   ...['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', ...holdTables, 'definitions', 'velocity'],
   ...relayTables,
+  'deleted_tenants',
 ];
 const logger = openLog('test', 'silent');
 
@@ -33,6 +34,7 @@ const inserts = [
   `insert into parts values ($1, $1, 1, 1)`,
   `insert into definitions values ($1, 'limit', 'x', 1, '{}')`,
   `insert into velocity values ($1, 'x', 'a', '[]')`,
+  `insert into deleted_tenants values ($1, 1, decode(repeat('00', 32), 'hex'), now())`,
 ];
 
 beforeAll(async () => {

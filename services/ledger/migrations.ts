@@ -2,10 +2,12 @@
 import { Ledger } from './migrations/0001-ledger.ts';
 import { AccountRules } from './migrations/0002-account-rules.ts';
 import { Payments } from './migrations/0003-payments.ts';
+import { TenantDeletion } from './migrations/0004-tenant-deletion.ts';
 
 /** Migrations by name. */
 export const migrations = [
   { name: '0001-ledger', class: Ledger },
   { name: '0002-account-rules', class: AccountRules },
   { name: '0003-payments', class: Payments },
+  { name: '0004-tenant-deletion', class: TenantDeletion },
 ];

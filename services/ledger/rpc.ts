@@ -11,11 +11,13 @@ import { Refusal, type Reason } from './accounting.ts';
 import { chartAndReads } from './chart-rpc.ts';
 import { validateReversal } from './commands.ts';
 import { definitionHandlers } from './definitions-rpc.ts';
+import { invalid } from './fields.ts';
 import { validatePosting, withTraceparent, type ValidatedPosting } from './mapping.ts';
 import { refuseNewCalls, refuseNewFields } from './payments-switch.ts';
 import type { Outcome } from './queue.ts';
 import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } from './submit-rpc.ts';
 import { tenantCalls } from './tenant-calls.ts';
+import { deletedConstraint, deletionHandlers } from './tenant-deletion.ts';
 import type { Writer } from './writer.ts';
 
 /** The gRPC code of each reason: NOT_FOUND where the request's own resource is unknown, FAILED_PRECONDITION for a rule. */
@@ -73,8 +75,8 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
   const { reads, committed, hasPayments } = dependencies;
   const postings = postingHandlers(dependencies);
   const calls = tenantCalls(reads, committed);
-  return (router) =>
-    router.service(LedgerService, withErrors({ ...postings, ...chartAndReads(calls), ...definitionHandlers(calls) }, hasPayments));
+  const handlers = { ...postings, ...chartAndReads(calls), ...definitionHandlers(calls), ...deletionHandlers(calls) };
+  return (router) => router.service(LedgerService, withErrors(handlers, hasPayments));
 }
 
 function postingHandlers({ writer, maxMessageBytes, hasPayments }: LedgerDependencies): Handlers {
@@ -158,6 +160,8 @@ function asConnectError({ reason, message, blame }: Refusal): ConnectError {
 function translate(error: unknown): unknown {
   if (error instanceof Refusal) return asConnectError(error);
   if (error instanceof Overloaded) return asConnectError(new Refusal('overloaded', error.message));
+  if ((error as { constraint?: unknown }).constraint === deletedConstraint)
+    return asConnectError(invalid('tenant_id', 'deleted', '', 'tenant_id is that of a deleted tenant'));
   if (!isTransient(error)) return error;
   const message = isLockTimeout(error) ? 'the ledger is locked; nothing was changed' : 'the database is unreachable';
   return asConnectError(new Refusal('unavailable', message));

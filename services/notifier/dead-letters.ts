@@ -14,7 +14,8 @@ export interface DeadLetter {
   reason: string;
 }
 
-const job = { name: 'job_dead_letters', text: `select set_config('app.job', 'dead letters', true)` };
+/** Lets the transaction see dead letters. */
+export const deadLettersJob = { name: 'job_dead_letters', text: `select set_config('app.job', 'dead letters', true)` };
 
 const insert = {
   name: 'insert_dead_letters',
@@ -35,7 +36,7 @@ export async function insertDeadLetters(client: Client, deadLetters: DeadLetter[
     bytesArray(deadLetters.map(({ value }) => value)),
     textArray(deadLetters.map(({ reason }) => text(reason))),
   ];
-  const [, { rows }] = await allSettledOrThrow([client.query(job), client.query<{ id: string }>({ ...insert, values })]);
+  const [, { rows }] = await allSettledOrThrow([client.query(deadLettersJob), client.query<{ id: string }>({ ...insert, values })]);
   const insertedIds = new Set(rows.map(({ id }) => id));
   return deadLetters.filter((_, index) => insertedIds.has(ids[index] as string));
 }
@@ -43,7 +44,7 @@ export async function insertDeadLetters(client: Client, deadLetters: DeadLetter[
 /** The ids of all dead letters, the oldest first. */
 export async function listDeadLetters(pool: Pool): Promise<string[]> {
   return inTransaction(pool, [], async (client) => {
-    await client.query(job);
+    await client.query(deadLettersJob);
     return (await client.query<{ id: string }>('select id from dead_letters order by id')).rows.map((row) => row.id);
   });
 }
@@ -58,7 +59,7 @@ export async function redriveDeadLetter(
   consume: (client: Client, event: Event) => Promise<unknown>,
 ): Promise<boolean> {
   return inTransaction(pool, [], async (client) => {
-    await client.query(job);
+    await client.query(deadLettersJob);
     const { rows } = await client.query<{ value: Buffer }>('select value from dead_letters where id = $1 for update', [id]);
     if (!rows[0]) return false;
     await consume(client, fromBinary(EventSchema, rows[0].value));
@@ -70,7 +71,7 @@ export async function redriveDeadLetter(
 /** Deletes dead letters (ids); answers those that existed. */
 export async function discardDeadLetters(pool: Pool, ids: string[]): Promise<{ id: string; source: string }[]> {
   return inTransaction(pool, [], async (client) => {
-    await client.query(job);
+    await client.query(deadLettersJob);
     const { rows } = await client.query<{ id: string; source: string }>(
       'delete from dead_letters where id = any ($1::uuid[]) returning id, source',
       [uuidArray(ids)],

@@ -123,7 +123,8 @@ const lock = {
 
 const create = {
   name: 'inbox_create',
-  text: `insert into inbox (tenant_id, sequence, part, parts) select t, 0, 0, 0 from unnest($1::uuid[]) as t order by t on conflict do nothing`,
+  text: `insert into inbox (tenant_id, sequence, part, parts) select t, 0, 0, 0 from unnest($1::uuid[]) as t
+    where not exists (select from deleted_tenants where tenant_id = t) order by t on conflict do nothing`,
 };
 
 // Gaps do not overlap and are never deleted, so only the first one that ends after a position can hold it. `offset 0` keeps the planner from
@@ -140,7 +141,7 @@ const selectMissing = {
       and not exists (select from late l where l.tenant_id = e.tenant_id and l.sequence = e.sequence and l.part = e.part offset 0)`,
 };
 
-/** Locks the inboxes of tenants (UUIDs), creates absent ones, and looks up which of the positions are missing. Sends its first statement at once. */
+/** Locks the inboxes of tenants (UUIDs), creates absent ones but those of deleted tenants, and looks up which of the positions are missing. Sends its first statement at once. */
 export async function readInbox(client: Client, tenants: string[], positions: TenantPosition[]): Promise<Map<string, TenantInbox>> {
   interface Row extends LogPosition, Pick<TenantInbox, 'parts'> {
     tenant_id: string;

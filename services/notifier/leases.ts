@@ -111,6 +111,9 @@ const lockDue = {
   text: 'select t::text as tenant from unnest($1::uuid[]) as t where pg_try_advisory_xact_lock(hashtextextended(t::text, 0))',
 };
 
+/** Keeps a tenant's ($1, a UUID) deliveries from being leased during a transaction. */
+export const lockLeases = 'select pg_advisory_xact_lock(hashtextextended($1::uuid::text, 0))';
+
 // Made before its tenant's webhook, so meant for a deleted one; a manual retry is meant for this one.
 const outlived = `(not d.by_hand and d.created_at < date_trunc('milliseconds', t.created_at))`;
 

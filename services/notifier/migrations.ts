@@ -2,10 +2,12 @@
 import { Baseline } from './migrations/0001-baseline.ts';
 import { WebhookHeaders } from './migrations/0002-webhook-headers.ts';
 import { Payments } from './migrations/0003-payments.ts';
+import { TenantDeletion } from './migrations/0004-tenant-deletion.ts';
 
 /** Migrations by name, as in schema.ts. */
 export const migrations = [
   { name: '0001-baseline', class: Baseline },
   { name: '0002-webhook-headers', class: WebhookHeaders },
   { name: '0003-payments', class: Payments },
+  { name: '0004-tenant-deletion', class: TenantDeletion },
 ];

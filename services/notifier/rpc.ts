@@ -17,7 +17,8 @@ import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDeliveries, retryDelivery, type AttemptRow, type DeliveryRow } from './deliveries.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
 import { deliveryOf, filterOf, integer, targetOf, tenantOf, timeOf } from './fields.ts';
-import type { Reason } from './refusal.ts';
+import { invalid, type Reason } from './refusal.ts';
+import { deletedConstraint, deleteTenant } from './tenant-deletion.ts';
 import { sendTestDelivery } from './test-delivery.ts';
 import { configure, notConfigured, readWebhook, remove, rotate, update, type WebhookContext, type WebhookRow } from './webhooks.ts';
 
@@ -53,7 +54,7 @@ export function notifierRoutes(context: NotifierContext): (router: ConnectRouter
     answer((request: Request, { signal, values }) => {
       const tenant = tenantOf(request.tenantId);
       values.get(logFields)['tenant'] = request.tenantId;
-      return work(request, tenant, { ...context, pool: shared.of(tenant, signal) });
+      return work(request, tenant, { ...context, pool: shared.of(tenant, signal) }).catch(refuseDeleted);
     });
   const maxAttempts = worker.options.retryDelays.length + 1;
   const deliveryMessage = (row: DeliveryRow): MessageInitShape<typeof DeliverySchema> => ({
@@ -151,11 +152,17 @@ export function notifierRoutes(context: NotifierContext): (router: ConnectRouter
         worker.wake();
         return { queued, remaining, limit: limitMessage(rateLimit) };
       }),
+      deleteTenant: ofTenant(async (_, tenant, { pool }) => ({ done: await deleteTenant(pool, tenant) })),
       testWebhook: ofTenant(async ({ eventType, traceparent }, tenant, own) => {
         const { details, responseTimeMs, rateLimit } = await sendTestDelivery(own, worker, tenant, { type: eventType, traceparent });
         return { delivery: deliveryMessage(details.delivery), responseTimeMs, payload: details.payload, limit: limitMessage(rateLimit) };
       }),
     });
+}
+
+function refuseDeleted(error: unknown): never {
+  const isDeleted = (error as { constraint?: unknown }).constraint === deletedConstraint;
+  throw isDeleted ? invalid('tenant_id', 'deleted', 'is that of a deleted tenant') : error;
 }
 
 function answer<Request, Response>(

@@ -47,6 +47,14 @@ export class Settings {
     throw new BadSetting(name, `must be a whole number from ${bounds.min} to ${bounds.max}, not ${JSON.stringify(value)}`);
   }
 
+  /** A decimal above zero, at most `max`. */
+  decimal(name: string, { max, fallback }: { max: number; fallback: number }): number {
+    const value = this.text(name, fallback.toString());
+    const number = /^[0-9]{1,15}(\.[0-9]{1,15})?$/.test(value) ? Number(value) : Number.NaN;
+    if (number > 0 && number <= max) return number;
+    throw new BadSetting(name, `must be a decimal above 0, at most ${max}, not ${JSON.stringify(value)}`);
+  }
+
   /** One of the given words. */
   oneOf<const Word extends string>(name: string, words: readonly Word[], fallback: Word): Word {
     const value = this.optional(name) ?? fallback;

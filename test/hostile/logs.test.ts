@@ -4,11 +4,13 @@ import { connect } from 'node:net';
 import pg from 'pg';
 import { startCluster, type Cluster, type Tenant } from '../cluster.ts';
 import { newSigningKey } from '../../deploy/local/secrets.ts';
+import { codeOf } from '../second-factor.ts';
 import { startReceiver, until, type Receiver } from '../notifier.ts';
 
 const processes = ['identity', 'ledger', 'notifier', 'gateway'];
 const signingKey = newSigningKey();
 const encryptionKey = randomBytes(32).toString('base64');
+const identityKey = randomBytes(32).toString('base64');
 const secrets = new Map<string, string>();
 let cluster: Cluster;
 let receiver: Receiver;
@@ -20,7 +22,7 @@ beforeAll(async () => {
   cluster = await startCluster({
     environment: {
       ...verbose,
-      identity: { LOG_LEVEL: 'trace', JWT_PRIVATE_KEY: signingKey },
+      identity: { LOG_LEVEL: 'trace', JWT_PRIVATE_KEY: signingKey, IDENTITY_ENCRYPTION_KEY: `k1:${identityKey}` },
       notifier: { LOG_LEVEL: 'trace', WEBHOOK_ENCRYPTION_KEY: `k1:${encryptionKey}` },
     },
   });
@@ -32,6 +34,7 @@ beforeAll(async () => {
   keep('internal token', cluster.internalToken);
   keep('signing key', signingKey.split('\n')[1] ?? '');
   keep('encryption key', encryptionKey);
+  keep('encryption key of identity', identityKey);
   for (const [name, { serviceUrl }] of Object.entries(cluster.databases)) keep(`database of ${name}`, new URL(serviceUrl).password);
 });
 afterAll(async () => {
@@ -78,6 +81,26 @@ test('no secret is logged, whether made, shown, sent, mistyped or refused', asyn
     await cluster.rest('POST', '/v1/auth/refresh', { body: { refresh_token: body.data.refresh_token } });
     await cluster.rest('POST', '/v1/auth/logout', { body: { refresh_token: next.body.data.refresh_token } });
   }
+  const factor = await post('/v1/auth/totp', { password: tenant.owner.password }, token);
+  const totpSecret = keep('secret of a second factor', factor.body.data.secret);
+  await post('/v1/auth/totp', { password: wrong }, token);
+  const confirmed = await post('/v1/auth/totp/confirm', { code: codeOf(totpSecret) }, token);
+  const [recovery = '', spare = ''] = (confirmed.body.data.recovery_codes as string[]).map((code) => keep('recovery code', code));
+  const guess = keep('wrong recovery code', `guess-${randomBytes(6).toString('hex')}`);
+  for (const totp_code of [recovery, recovery, guess])
+    await cluster.rest('POST', '/v1/auth/login', { body: { email, password: tenant.owner.password, totp_code } });
+  const next = keep('new password', `next horse ${randomBytes(8).toString('hex')}`);
+  await post('/v1/auth/password/change', { current: wrong, password: next }, token);
+  await post('/v1/auth/password/change', { current: tenant.owner.password, password: next }, token);
+  for (const code of [guess, spare]) await cluster.rest('DELETE', '/v1/auth/totp', { key: token, body: { password: next, code } });
+  const person = await cluster.signUp();
+  await post('/v1/auth/email/send', undefined, person.token);
+  const verification = keep('mailed token', (await cluster.mails(person.email))[0]!.token);
+  for (let count = 0; count < 2; count += 1) await post('/v1/auth/email/verify', { token: verification });
+  await post('/v1/auth/password/forgot', { email: person.email });
+  const reset = keep('mailed reset token', (await cluster.mails(person.email, 2))[1]!.token);
+  await fetch(`${cluster.url}/mail/reset-password?token=${reset}`);
+  for (const given of ['short', password, password]) await post('/v1/auth/password/reset', { token: reset, password: given });
   const keys = `/v1/tenants/${tenant.id}/api-keys`;
   const made = (await post(keys, { name: 'x', scopes: ['webhooks:manage'] }, token)).body.data.api_key;
   keep('second API key', made.key);

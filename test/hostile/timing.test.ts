@@ -97,6 +97,24 @@ test('a wrong password costs the same work for a known user as for an unknown on
   expect(await work(unknownEmail())).toEqual([1, 1]);
 });
 
+test('a forgotten password takes as long for a known user as for an unknown one, and is answered the same', async () => {
+  const answers = { known: new Set<string>(), unknown: new Set<string>() };
+  const forget = async (email: string, seen: Set<string>) => {
+    const { status, body, headers } = await cluster.rest('POST', '/v1/auth/password/forgot', { body: { email } });
+    seen.add(JSON.stringify([status, body, [...headers.keys()].sort().join(), headers.get('content-length')]));
+  };
+  // Otherwise the limit of mails would answer first.
+  const clear = () => database.query('delete from mails');
+  await expectAlike(
+    40,
+    () => forget(ada.email, answers.known),
+    () => forget(unknownEmail(), answers.unknown),
+    clear,
+  );
+  expect([...answers.known]).toEqual([...answers.unknown]);
+  expect(answers.known.size).toBe(1);
+});
+
 describe('an API key', () => {
   const path = () => `/v1/tenants/${tenant.slug}/accounts`;
   const ask = async (text: string) => {

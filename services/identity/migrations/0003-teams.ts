@@ -35,7 +35,10 @@ export class Teams extends Migration {
       add require_totp boolean not null default false, add delete_at timestamptz,
       add constraint tenants_delete_at_check check ((delete_at is not null) = (status = 'closed'))`);
     this.addSql('alter table memberships drop constraint memberships_role_check');
+    // Forced row-level security shows the owner no row either.
+    this.addSql('alter table memberships no force row level security');
     this.addSql(`update memberships set role = 'viewer' where role = 'member'`);
+    this.addSql('alter table memberships force row level security');
     this.addSql(`alter table memberships add constraint memberships_role_check check (role in ('owner', 'admin', 'accountant', 'viewer'))`);
 
     // A key with a member is an access key: it acts for that user.
@@ -66,17 +69,19 @@ export class Teams extends Migration {
     this.addSql(`create index invitations_email on invitations (tenant_id, lower(email)) where accepted_at is null and revoked_at is null`);
     for (const statement of tenantPolicy('invitations')) this.addSql(statement);
 
-    // What has been and will be deleted, without row-level security, because the job that deletes knows no tenant. What stays of a deleted tenant.
+    // What has been and will be deleted, without row-level security, because the job that deletes knows no tenant. What stays of a deleted tenant:
+    // sequence and hash are those of the end of its log. The next attempt is also the end of a lease.
     this.addSql(`create table closings (
       tenant_id uuid primary key,
       slug text collate "C" not null references slugs,
       delete_at timestamptz not null,
+      next_attempt_at timestamptz not null,
       started_at timestamptz,
       sequence bigint,
       hash text collate "C",
       deleted_at timestamptz
     )`);
-    this.addSql('create index closings_due on closings (delete_at) where deleted_at is null');
+    this.addSql('create index closings_due on closings (next_attempt_at) where deleted_at is null');
   }
 
   private mail(): void {
@@ -158,6 +163,16 @@ export class Teams extends Migration {
       primary key (tenant_id, sequence)
     )`);
     for (const statement of tenantPolicy('tenant_audit')) this.addSql(statement);
+    // As the owner, because the service's role deletes no entries.
+    this.addSql(`create function delete_tenant_audit(tenant uuid) returns void language plpgsql security definer
+        set search_path = public, pg_temp
+      as $$
+        begin
+          perform set_config('app.tenants', array[tenant]::text, true);
+          delete from tenant_audit where tenant_id = tenant
+            and exists (select from closings c where c.tenant_id = tenant and c.started_at is not null);
+        end $$`);
+    this.addSql('revoke execute on function delete_tenant_audit from public');
     this.addSql(`create table user_audit (
       user_id uuid not null references users,
       sequence bigint not null check (sequence > 0),

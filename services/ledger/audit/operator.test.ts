@@ -184,7 +184,7 @@ describe('a role that row-level security binds', () => {
     (args) => {
       const role = new URL(ledger.database.serviceUrl).username;
       const tables =
-        'accounts, balances, definitions, entries, heads, hold_entries, holds, log, parts, relay_dead_letters, relay_marks, transactions, velocity';
+        'accounts, balances, definitions, deleted_tenants, entries, heads, hold_entries, holds, log, parts, relay_dead_letters, relay_marks, transactions, velocity';
       expect(run(ledger.database.serviceUrl, ...args)).toMatchObject({
         status: 1,
         stdout: '',

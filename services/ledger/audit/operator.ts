@@ -77,7 +77,7 @@ export interface Audited {
 }
 
 /**
- * Works on every tenant, or on one (UUID), in a transaction each, which sees its rows alone and changes nothing if there is a finding. `work` returns
+ * Works on every tenant, or on one (UUID), but for deleted ones, in a transaction each, which sees its rows alone and changes nothing if there is a finding. `work` returns
  * what it repaired, which is reported after the commit. A value that PostgreSQL rejects, or an invalid time, is a finding. Throws any other error.
  */
 export async function auditTenants(
@@ -88,6 +88,7 @@ export async function auditTenants(
 ): Promise<Audited> {
   const audited: Audited = { tenants: 0, findings: 0, repaired: 0 };
   for await (const tenant of only === undefined ? tenantsOf(client) : [only]) {
+    if (await endOfDeleted(client, tenant)) continue;
     const reportOf = (line: string) => report(`${toId('tenant', tenant)}: ${line}`);
     const findings = new Findings(reportOf);
     let repairs: string[] = [];
@@ -101,6 +102,15 @@ export async function auditTenants(
     for (const line of repairs) reportOf(`repaired: ${line}`);
   }
   return audited;
+}
+
+/** The last event of a tenant that was deleted, or of which rows are left; null where it was not. */
+export async function endOfDeleted(client: pg.Client, tenant: string): Promise<Pick<LogRow, 'sequence' | 'hash'> | null> {
+  const { rows } = await client.query<{ sequence: string; hash: Buffer }>(
+    'select last_sequence::text as sequence, last_hash as hash from deleted_tenants where tenant_id = $1',
+    [tenant],
+  );
+  return rows[0] ? { sequence: BigInt(rows[0].sequence), hash: rows[0].hash } : null;
 }
 
 /** Every tenant with a row in any table (UUIDs, ascending). */

@@ -1,7 +1,7 @@
 // Checks that row-level security is as the migrations made it: it is what keeps tenants apart.
 import type pg from 'pg';
 import type { Findings } from './findings.ts';
-import { relayTables, tenantTables } from './projections.ts';
+import { relayTables, securedTables } from './projections.ts';
 
 /**
  * Reports row-level security that differs from the migrations' and so may hide rows from the services or show them another tenant's.
@@ -11,7 +11,7 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
   const off = await client.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relname = any($1)
       and not (relrowsecurity and relforcerowsecurity) order by 1`,
-    [tenantTables],
+    [securedTables],
   );
   for (const { name } of off.rows) findings.add(`row-level security of ${name} is not enabled and forced`);
   const { rows } = await client.query<{ table: string; policy: string; state: 'missing' | 'unknown' | 'changed' }>(
@@ -48,7 +48,7 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
           select from unnest(polroles) as granted (role), writers
           where (granted.role = 0 or pg_has_role(writers.role, granted.role, 'usage')) and (not is_owner or not polpermissive)) end
       order by 1, 2`,
-    [tenantTables, relayTables],
+    [securedTables, relayTables],
   );
   for (const { table, policy, state } of rows) {
     findings.add(

@@ -24,6 +24,8 @@ const projectionNames = [
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
+/** The same, and the one that keeps what is left of deleted tenants. */
+export const securedTables = [...tenantTables, 'deleted_tenants'];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
@@ -40,9 +42,9 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );
-  const unknown = rows.filter((table) => !tenantTables.includes(table.name)).map(({ name }) => name);
+  const unknown = rows.filter((table) => !securedTables.includes(table.name)).map(({ name }) => name);
   if (unknown.length > 0) throw new StartFailure(`nothing derives ${unknown.join(', ')} from the log`);
-  const damaged = tenantTables.filter((name) => !rows.some((table) => table.name === name && table.key.length > 0));
+  const damaged = securedTables.filter((name) => !rows.some((table) => table.name === name && table.key.length > 0));
   if (damaged.length > 0) throw new StartFailure(`${damaged.join(', ')}: no table of tenants with a primary key: restore the schema`);
   return projectionNames.flatMap((name) => rows.filter((table) => table.name === name));
 }

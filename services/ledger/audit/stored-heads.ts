@@ -60,13 +60,19 @@ export class HeadComparison {
   }
 
   /** Takes the next event. */
-  apply({ sequence, hash }: LogRow): void {
+  apply({ sequence, hash }: Pick<LogRow, 'sequence' | 'hash'>): void {
     this.last = sequence;
     const storedHash = this.unmatched.get(sequence);
     if (storedHash !== undefined && storedHash !== hash.toString('hex')) {
       this.findings.add(`event ${sequence} does not have the hash that was kept: it, or one before it, was made anew`);
     }
     this.unmatched.delete(sequence);
+  }
+
+  /** Takes the end of a deleted log. The events before it are gone. */
+  applyEnd(end: Pick<LogRow, 'sequence' | 'hash'>): void {
+    for (const sequence of this.unmatched.keys()) if (sequence < end.sequence) this.unmatched.delete(sequence);
+    this.apply(end);
   }
 
   /** Reports stored heads of which the log has no event. */

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { toId } from '../../platform/ids.ts';
 import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, type Difference } from './findings.ts';
 import { HeadComparison, type StoredHeads } from './stored-heads.ts';
-import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
+import { auditTenants, checkPublishedOffset, endOfDeleted, logChunks, snapshot, type Audited } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
 import { projections, type Projection } from './projections.ts';
 import { Replay } from './replay.ts';
@@ -38,8 +38,19 @@ export async function verify(
     await verifyTenant({ client, tenant, tables, findings, headComparison: new HeadComparison(heads.get(tenant), findings) }, counts);
     return [];
   });
-  for (const tenant of left) report(`${toId('tenant', tenant)}: heads were kept of this tenant, and nothing is left of it`);
-  return { ...counts, tenants, findings: ofSchema.count + findings + left.size };
+  const ofLeft = new Findings(report);
+  for (const tenant of left) {
+    const ofTenant = new Findings((line) => ofLeft.add(`${toId('tenant', tenant)}: ${line}`));
+    const end = await endOfDeleted(client, tenant);
+    if (!end) {
+      ofTenant.add('heads were kept of this tenant, and nothing is left of it');
+      continue;
+    }
+    const comparison = new HeadComparison(heads.get(tenant), ofTenant);
+    comparison.applyEnd(end);
+    comparison.end();
+  }
+  return { ...counts, tenants, findings: ofSchema.count + findings + ofLeft.count };
 }
 
 interface Walk {

@@ -104,6 +104,17 @@ export async function claimRanges(pool: Pool, tenants: string[], claimId: string
   return rows;
 }
 
+/** Which of these tenants have a cursor. Deleted ones have none. */
+export async function tenantsWithCursor(pool: Pool, tenants: string[]): Promise<Set<string>> {
+  if (tenants.length === 0) return new Set();
+  const { rows } = await pool.query<{ tenant_id: string }>({
+    name: 'existing_cursors',
+    text: 'select tenant_id from relay_marks where tenant_id = any($1::uuid[])',
+    values: [tenants],
+  });
+  return new Set(rows.map((row) => row.tenant_id));
+}
+
 /** Extends a claim that has not been taken over. */
 export async function renew(pool: Pool, claimId: string, tenants: string[]): Promise<void> {
   await pool.query({

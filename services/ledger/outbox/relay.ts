@@ -54,6 +54,8 @@ interface Batch {
   rejected: RejectedEvent[];
   /** Events. */
   published: number;
+  /** Tenants that another replica has claimed. */
+  claimedElsewhere: ReadonlySet<string>;
 }
 
 /** The sink can't be reached, or gave an unknown answer: its `cause`. */
@@ -156,7 +158,7 @@ export class Relay {
     try {
       const batch = await this.publishBatch(sink, tenants);
       const unsettled = await cursors.settle(pool, this.claimId, batch.outcomes, batch.rejected);
-      this.conclude(tenants, batch, unsettled);
+      this.conclude(batch, unsettled);
       const { published } = batch;
       if (published > 0)
         logger.info({ tenants: tenants.length, events: published, ms: Math.round(performance.now() - startedAt) }, 'events published');
@@ -180,6 +182,9 @@ export class Relay {
     const claims = subscribed.length > 0 ? await cursors.claim(pool, subscribed, this.claimId, options) : [];
     // All reads come before the first event is published: a read that fails repeats the whole batch.
     const ranges = unsubscribed.length > 0 ? await cursors.claimRanges(pool, unsubscribed, this.claimId) : [];
+    const claimed = new Set([...claims, ...ranges].map(({ tenant }) => tenant));
+    const unclaimed = tenants.filter((tenant) => !claimed.has(tenant));
+    const claimedElsewhere = await cursors.tenantsWithCursor(pool, unclaimed);
     const events = claims.flatMap((each) => each.events);
     const publish = (some: Event[]) => this.ask(sink.publish(some));
     const { published, rejected, deferral } = await publishEvents({ ...sink, publish }, events);
@@ -200,7 +205,7 @@ export class Relay {
     }
     // Where another replica has claimed everything, the sink was not asked anything.
     if (events.length + grown.length > 0) this.recover();
-    return { outcomes, rejected, published };
+    return { outcomes, rejected, published, claimedElsewhere };
   }
 
   /** Awaits the sink's answer. Throws {@link SinkUnavailable} for every failure that is not about single events. */
@@ -222,7 +227,7 @@ export class Relay {
   }
 
   /** Schedules what comes next for each tenant of a batch. */
-  private conclude(tenants: string[], { outcomes, rejected }: Batch, unsettled: ReadonlyMap<string, unknown>): void {
+  private conclude({ outcomes, rejected, claimedElsewhere }: Batch, unsettled: ReadonlyMap<string, unknown>): void {
     for (const { event, reason } of unsettled.size === 0 ? rejected : []) {
       const { tenantId, sequence, part, id, type } = event;
       this.rejected.inc();
@@ -236,8 +241,7 @@ export class Relay {
         this.scheduler.repeat(ended.filter(({ hasMore }) => hasMore).map(({ tenant }) => tenant));
       } else this.backOff(ids, failure);
     }
-    const claimed = new Set(outcomes.map(({ tenant }) => tenant));
-    for (const tenant of tenants) if (!claimed.has(tenant)) this.scheduler.delay(tenant, afterMissMs);
+    for (const tenant of claimedElsewhere) this.scheduler.delay(tenant, afterMissMs);
   }
 
   /** A failure of one tenant isolates the tenants of its batch; any other pauses all. */

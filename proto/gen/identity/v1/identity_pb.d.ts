@@ -1235,6 +1235,13 @@ export declare type FinishOidcRequest = Message<"identity.v1.FinishOidcRequest">
    * @generated from field: string callback_url = 3;
    */
   callbackUrl: string;
+
+  /**
+   * As in Login.
+   *
+   * @generated from field: string client_address = 4;
+   */
+  clientAddress: string;
 };
 
 /**
@@ -1260,7 +1267,7 @@ export declare type FinishOidcResponse = Message<"identity.v1.FinishOidcResponse
   code: string;
 
   /**
-   * Why it failed: `access_denied` or another error code of the provider, or `login_failed`.
+   * Why it failed: `access_denied` or another error code of the provider, `login_failed` (its answer is not valid) or `unavailable`.
    *
    * @generated from field: string error = 3;
    */
@@ -1770,6 +1777,13 @@ export declare type CreateAccessRequest = Message<"identity.v1.CreateAccessReque
    * @generated from field: identity.v1.Origin origin = 4;
    */
   origin?: Origin | undefined;
+
+  /**
+   * Session of the user's token, checked once more; empty: none.
+   *
+   * @generated from field: string session_id = 5;
+   */
+  sessionId: string;
 };
 
 /**
@@ -2764,7 +2778,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * FinishOidc checks the provider's answer and returns a code for ExchangeOidcCode or LinkOidc, valid once, for 60 seconds. Creates no user. Errors:
-   * `provider_not_found`, `unauthenticated` (the answer or its state is not valid), `unavailable`.
+   * `provider_not_found`, `unauthenticated` (the state is not valid: where to return to is unknown).
    *
    * @generated from rpc identity.v1.IdentityService.FinishOidc
    */
@@ -2775,7 +2789,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * ExchangeOidcCode opens a session for the identity of a code, as Login does; the first time it creates the user, or joins the one with the same
-   * email if both sides have verified it. Errors: `unauthenticated`, `totp_required` (the code stays valid), `email_taken`, `rate_limited`.
+   * email if both sides have verified it. Errors: `unauthenticated`, `totp_required` and `email_taken` (the code stays valid), `rate_limited`.
    *
    * @generated from rpc identity.v1.IdentityService.ExchangeOidcCode
    */
@@ -2879,7 +2893,8 @@ export declare const IdentityService: GenService<{
   },
   /**
    * CreateAccess returns an API key for one hour that acts for the user, with scopes of its role, for any member. Each call creates a further key.
-   * It ends with the membership, a change of the role or a reset of the password. Errors: `forbidden` (a scope that the role lacks).
+   * It ends with the membership, a change of the role or a reset of the password. Errors: `forbidden` (a scope that the role lacks),
+   * `unauthenticated` (a new password ended the session).
    *
    * @generated from rpc identity.v1.IdentityService.CreateAccess
    */
@@ -2942,7 +2957,8 @@ export declare const IdentityService: GenService<{
     output: typeof ListInvitationsResponseSchema;
   },
   /**
-   * DeleteInvitation revokes an invitation, for owners and admins; a second call changes nothing. Errors: `invitation_not_found`.
+   * DeleteInvitation revokes an invitation, for owners and admins; a second call changes nothing. Errors: `invitation_not_found` (also for an
+   * accepted one).
    *
    * @generated from rpc identity.v1.IdentityService.DeleteInvitation
    */

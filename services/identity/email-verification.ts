@@ -1,0 +1,45 @@
+// Verification of email addresses, by a token that is mailed.
+import type { MikroORM } from '@mikro-orm/postgresql';
+import { toId } from '../platform/ids.ts';
+import { audit, type Origin } from './audit.ts';
+import { databaseNow, entityManager } from './database.ts';
+import { User, type UserRow } from './entities.ts';
+import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
+import { Refusal } from './refusal.ts';
+import { userUuid } from './tenants.ts';
+
+const validMs = 24 * 3_600_000;
+
+/** Mails a token to the user's address, unless that is verified. Throws `unauthenticated`, `rate_limited`. */
+export async function sendVerificationEmail(orm: MikroORM, userId: string): Promise<void> {
+  const unknown = () => new Refusal('unauthenticated', 'unknown user');
+  const id = userUuid(userId, unknown);
+  await entityManager(orm).transactional(async (em) => {
+    const user = await em.findOne(User, { id });
+    if (!user) throw unknown();
+    if (user.emailVerifiedAt) return;
+    const nowMs = await databaseNow(em);
+    const { email } = user;
+    await enqueueMail(em, { kind: 'verification', email, userId: id, data: {}, expiresAt: new Date(nowMs + validMs) }, nowMs);
+  });
+}
+
+/** Marks the address of a mailed token as verified, if its user still has that address. Throws `token_invalid`. */
+export async function verifyEmail(orm: MikroORM, token: string, origin: Origin | undefined): Promise<UserRow> {
+  return entityManager(orm).transactional(async (em) => {
+    const { userId, email } = await spendToken(em, 'verification', token);
+    const user = await em.findOne(User, { id: userId ?? '', email });
+    if (!user) throw tokenInvalid();
+    if (user.emailVerifiedAt) return user;
+    const nowMs = await databaseNow(em);
+    const emailVerifiedAt = new Date(nowMs);
+    await em.nativeUpdate(User, { id: user.id }, { emailVerifiedAt });
+    await audit(
+      em,
+      { user: user.id },
+      { type: 'email.verified', actor: null, subject: toId('user', user.id), origin, data: { email } },
+      nowMs,
+    );
+    return { ...user, emailVerifiedAt };
+  });
+}

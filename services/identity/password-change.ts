@@ -1,0 +1,88 @@
+// The password of a user that is logged in: checks it, and replaces it.
+import type { MikroORM } from '@mikro-orm/postgresql';
+import type { FairSemaphore } from '../platform/fair-semaphore.ts';
+import { toId } from '../platform/ids.ts';
+import type { Pool } from '../platform/postgres.ts';
+import { audit, type Origin } from './audit.ts';
+import { databaseNow, entityManager } from './database.ts';
+import type { UserRow } from './entities.ts';
+import * as field from './fields.ts';
+import { admitLogin, recordFailure } from './login-throttle.ts';
+import type { Passwords } from './passwords.ts';
+import { Refusal } from './refusal.ts';
+import { endSessions } from './sessions.ts';
+import { userById } from './users.ts';
+
+/** What checks a password. */
+export interface PasswordParts {
+  orm: MikroORM;
+  pool: Pool;
+  passwords: Passwords;
+  users: FairSemaphore;
+}
+
+/** A check of a password. */
+export interface PasswordCheck {
+  user: UserRow;
+  password: string;
+  origin: Origin | undefined;
+  /** What the user tries. */
+  action: string;
+}
+
+const wrongPassword = () => new Refusal('forbidden', 'wrong password');
+
+/** Checks the password of a user that is logged in. Throws `forbidden` (wrong, which counts as a failed login), `rate_limited`, `overloaded`. */
+export async function checkPassword(
+  { orm, pool, passwords, users }: PasswordParts,
+  { user, password, origin, action }: PasswordCheck,
+  signal: AbortSignal,
+): Promise<void> {
+  const { id, email, passwordHash } = user;
+  if (passwordHash === null) throw new Refusal('forbidden', 'the user has no password: set one with the mail of a password reset');
+  const address = field.clientAddress(origin?.clientAddress ?? '');
+  await users.run(id, signal, () => admitLogin(pool, email, address));
+  const isRight = await passwords.verify(passwordHash, password, { address, signal });
+  // As at a login: without the signal, and admitted again.
+  await users.run(id, undefined, async () => {
+    if (isRight) return admitLogin(pool, email, address);
+    await recordFailure(orm, { email, address, userId: id, reason: 'password', origin, action });
+    throw wrongPassword();
+  });
+}
+
+/** A call that changes a password. */
+export interface PasswordChange {
+  userId: string;
+  /** The session that stays; empty: none. */
+  sessionId: string;
+  current: string;
+  password: string;
+  origin?: Origin | undefined;
+}
+
+/** Sets a new password and ends all other sessions. Throws `validation_failed`, `unauthenticated`, and as {@link checkPassword}. */
+export async function changePassword(parts: PasswordParts, given: PasswordChange, signal: AbortSignal): Promise<void> {
+  const { orm, passwords, users } = parts;
+  const { origin } = given;
+  const current = field.password('current', given.current);
+  const password = field.newPassword('password', given.password);
+  const user = await userById(orm, given.userId);
+  await checkPassword(parts, { user, password: current, origin, action: 'password.change' }, signal);
+  const passwordHash = await passwords.hash(password, { address: field.clientAddress(origin?.clientAddress ?? ''), signal });
+  await users.run(user.id, signal, () =>
+    entityManager(orm).transactional(async (em) => {
+      // Of two changes at once the second has a wrong current password.
+      const changed = await em.execute<unknown[]>('update users set password_hash = ? where id = ? and password_hash = ? returning id', [
+        passwordHash,
+        user.id,
+        user.passwordHash,
+      ]);
+      if (changed.length === 0) throw wrongPassword();
+      const nowMs = await databaseNow(em);
+      await endSessions(em, user.id, given.sessionId, nowMs);
+      const subject = toId('user', user.id);
+      await audit(em, { user: user.id }, { type: 'password.changed', actor: subject, subject, origin }, nowMs);
+    }),
+  );
+}
