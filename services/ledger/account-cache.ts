@@ -1,6 +1,7 @@
 // Cache of accounts and balances between batches, by tenant.
 import type { Account, Balance } from './accounting.ts';
 import type { Head } from './log.ts';
+import type { BooksRules } from './books-rules.ts';
 import type { LimitRules } from './velocity.ts';
 
 /** An account as the writer needs it. */
@@ -27,6 +28,8 @@ export interface TenantState {
   accounts: Map<string, AccountState>;
   /** Velocity limits with what they have counted of these accounts; null where there are none, undefined until they are read. */
   rules?: LimitRules | null;
+  /** Settings of the books that postings depend on; undefined until they are read. */
+  books?: BooksRules;
   /** No hold is due before, milliseconds since the Unix epoch; undefined: not known. */
   nextDueMs?: number;
 }

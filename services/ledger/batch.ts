@@ -8,6 +8,7 @@ import { idReused } from './fingerprint.ts';
 import { dueHolds, maxDue, nextDue } from './hold-queries.ts';
 import { isDue, mustBePending } from './holds.ts';
 import { fenceHeads, readClock, type Head } from './log.ts';
+import { readBooks } from './books-rules.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
 import { Known, idOf, keyOf, targetOf, type Decided } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
@@ -118,6 +119,7 @@ export class Batch {
       this.readAccounts(client, commands),
       queries.readReplays(client, this.known.decided.keys),
       readLimits(client, this.states),
+      readBooks(client, this.states),
     ]);
     await readCounts(client, this.states, found, this.known.countedOf(commands));
   }

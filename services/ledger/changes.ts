@@ -1,5 +1,5 @@
 // What a batch changes: the events, accounts, entries and balances of its postings.
-import type { AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { nothing, type Balance, type Books, type Posted, type Side } from './accounting.ts';
@@ -10,11 +10,17 @@ import { createdEvent, newSystemAccount, nextPosition, type NewAccount } from '.
 import { append, type Head, type LogRow, type NewEvent } from './log.ts';
 import { encodedPosted } from './encoding.ts';
 import type { Reversal } from './reversals.ts';
+import { defaultBooks } from './books-rules.ts';
+import { indexedTexts, type MetadataWrite, type ShiftedWrite } from './dated-writes.ts';
+import { assertNotSpentEarly, effectiveTime, type DatedOriginal, type EffectiveTime } from './effective-time.ts';
 import { isFxPosition, suspenseCode } from './templates.ts';
 import { addUse, subjectKey, type LimitRules, type Use } from './velocity.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
 import type { BalanceWrite, PostedWrite } from './write.ts';
 import type { Extras, HoldWrite, PartWrite, VelocityWrite } from './write-extras.ts';
+
+const lists = ['log', 'newAccounts', 'posted', 'parts', 'shifted', 'metadata'] as const;
+type List = (typeof lists)[number];
 
 /** A point to go back to. */
 export interface Mark {
@@ -26,6 +32,8 @@ export interface Mark {
   newAccounts: number;
   posted: number;
   parts: number;
+  shifted: number;
+  metadata: number;
 }
 
 /** What the commands of a batch change, in their order. It also changes the tenant states they are applied to. */
@@ -35,6 +43,8 @@ export class Changes {
   readonly newAccounts: NewAccount[] = [];
   readonly posted: PostedWrite[] = [];
   readonly parts: PartWrite[] = [];
+  readonly shifted: ShiftedWrite[] = [];
+  readonly metadata: MetadataWrite[] = [];
   /** Holds after the batch, by what identifies them; {@link set} replaces them. */
   readonly holds = new Map<string, HoldWrite>();
   /** Counts of velocity limits after the batch, as `holds`. */
@@ -51,14 +61,14 @@ export class Changes {
 
   /** What the batch writes besides. */
   get extras(): Extras {
-    return { parts: this.parts, holds: [...this.holds.values()], velocity: [...this.velocity.values()] };
+    const { parts, shifted, metadata } = this;
+    return { parts, holds: [...this.holds.values()], velocity: [...this.velocity.values()], shifted, metadata };
   }
 
   /** Begins to record changes, until {@link undo} or {@link keep}. What a batch changes it changes by {@link set}, or behind these lengths. */
   mark(head: Head): Mark {
     this.journal = [];
-    const { log, newAccounts, posted, parts } = this;
-    const lengths = { log: log.length, newAccounts: newAccounts.length, posted: posted.length, parts: parts.length };
+    const lengths = Object.fromEntries(lists.map((list) => [list, this[list].length])) as Record<List, number>;
     return { head, was: { ...head }, ...lengths };
   }
 
@@ -66,7 +76,7 @@ export class Changes {
   undo({ head, was, ...lengths }: Mark): void {
     for (const takeBack of this.journal?.reverse() ?? []) takeBack();
     this.journal = null;
-    for (const list of ['log', 'newAccounts', 'posted', 'parts'] as const) this[list].length = lengths[list];
+    for (const list of lists) this[list].length = lengths[list];
     Object.assign(head, was);
   }
 
@@ -90,6 +100,7 @@ export class Changes {
    */
   post(state: TenantState, posting: ValidatedPosting, reversal: Reversal | null, nowMs: number): Transaction {
     const { head, accounts, rules } = state;
+    const effective = this.effectiveTime(state, posting, reversal?.dated ?? null, nowMs);
     // A tenant without the system account of a currency gets it with its first use, as an event of its own.
     const created: { record: AccountRecord; state: AccountState; row: LogRow }[] = [];
     const end = posting.kind === 'double' ? head : { ...head };
@@ -108,6 +119,7 @@ export class Changes {
       velocity: rules ? { rules, atMs: nextPosition(head, nowMs).createdMs } : null,
     };
     const result = post(reversal ? { ...posting, entries: reversal.entries } : posting, books);
+    if (effective) assertNotSpentEarly(posting, result.changes, effective.atMs, nextPosition(head, nowMs).createdMs);
     for (const { record, state: opened, row } of created) {
       this.log.push(row);
       this.newAccounts.push({ tenant: posting.tenant, account: record });
@@ -115,6 +127,7 @@ export class Changes {
     }
     if (created.length > 0) Object.assign(head, end);
     const event = postedEventOf(posting, result);
+    if (effective) setEffective(event, effective);
     if (reversal?.unreversed) event.unreversed = { $typeName: 'ledger.v1.Unreversed', amounts: reversal.unreversed };
     const { actor, requestId, traceparent } = posting;
     const row = this.append(
@@ -127,7 +140,28 @@ export class Changes {
     this.posted.push({ posting, row: this.log.length - 1, result, reverses: reversal?.unreversed === null ? of : null });
     const number = reversal?.part ?? null;
     if (of !== null && number !== null) this.parts.push({ tenant: posting.tenant, of, number, sequence: row.sequence });
+    this.date(state, posting, result, row, effective);
     return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
+  }
+
+  /** When a posting counts; null: when it is recorded. Throws {@link Refusal} as `effectiveTime`. */
+  effectiveTime(
+    { head, books }: TenantState,
+    posting: ValidatedPosting,
+    original: DatedOriginal | null,
+    nowMs: number,
+  ): EffectiveTime | null {
+    if (posting.effectiveAt === null && original === null) return null;
+    return effectiveTime(posting.effectiveAt, original, nextPosition(head, nowMs).createdMs, books ?? defaultBooks);
+  }
+
+  /** Adds what a posting writes because of its time and its metadata; for most nothing. */
+  date(state: TenantState, posting: ValidatedPosting, { lines }: Posted, { sequence }: LogRow, effective: EffectiveTime | null): void {
+    const { tenant } = posting;
+    if (effective) this.shifted.push({ tenant, sequence, effectiveMs: effective.atMs, lines });
+    const keys = state.books?.indexedKeys ?? [];
+    if (keys.length === 0) return;
+    for (const [key, value] of indexedTexts(posting.metadata, keys)) this.metadata.push({ tenant, key, value, sequence });
   }
 
   /** Appends an event to a tenant's log, with the balances and counts that it changes. */
@@ -156,6 +190,12 @@ export class Changes {
       this.set(this.velocity, `${tenant} ${key}`, { tenant, limitId, subject, steps: after });
     }
   }
+}
+
+/** Writes into an event when it counts. */
+export function setEffective(event: TransactionPosted, { atMs, requestedMs }: EffectiveTime): void {
+  event.effectiveMs = BigInt(atMs);
+  if (requestedMs !== null) event.requestedEffectiveMs = BigInt(requestedMs);
 }
 
 function write<Key, Value>(map: Map<Key, Value>, key: Key, value: Value | undefined): void {

@@ -120,6 +120,8 @@ function data({ case: kind, value }: Event['data']): void {
 }
 
 function posted(event: TransactionPosted): void {
+  if (event.requestedEffectiveMs !== undefined) time(17, event.requestedEffectiveMs);
+  if (event.effectiveMs !== undefined) time(16, event.effectiveMs);
   message(15, UnreversedSchema, event.unreversed);
   message(13, VelocityUsesSchema, event.uses);
   message(12, HoldRecordSchema, event.hold);
@@ -170,6 +172,8 @@ function refusal(field: number, value: Refusal): void {
 
 function transaction(field: number, value: Transaction): void {
   const before = written;
+  if (value.requestedEffectiveMs !== undefined) time(19, value.requestedEffectiveMs);
+  if (value.effectiveMs !== undefined) time(18, value.effectiveMs);
   message(17, UnreversedSchema, value.unreversed);
   message(16, OriginSchema, value.origin);
   optional(15, value.reversedBy);
@@ -266,6 +270,13 @@ function bytes(field: number, value: Uint8Array): void {
 function raw(value: Uint8Array): void {
   const at = reserve(value.length);
   buffer.set(value, at);
+}
+
+/** A time that is set, also 0. */
+function time(field: number, value: bigint): void {
+  if (value < 0n || value > BigInt(Number.MAX_SAFE_INTEGER)) throw new RangeError(`${value} is no time`);
+  varint(Number(value));
+  varint(field * 8);
 }
 
 /** A count, a time or a flag, none of which is negative, unless it is 0. */

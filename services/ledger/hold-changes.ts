@@ -5,8 +5,9 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import type { TenantState } from './account-cache.ts';
 import { nothing, type Books } from './accounting.ts';
-import type { Changes } from './changes.ts';
+import { setEffective, type Changes } from './changes.ts';
 import { nextPosition } from './chart.ts';
+import { assertNotSpentEarly } from './effective-time.ts';
 import { encodedPosted } from './encoding.ts';
 import {
   afterCapture,
@@ -55,14 +56,19 @@ export function captureHold(
 ): { transaction: Transaction; hold: CurrentHold } {
   const { entries, release, lines } = takeCapture(command, hold.record);
   const uses = usesBack(hold, lines, state.rules);
+  const effective = changes.effectiveTime(state, command, null, nowMs);
   const result = { ...post({ ...command, entries, release }, booksOf(state, nowMs)), uses };
-  const record = afterCapture(hold.record, lines, nextPosition(state.head, nowMs).createdMs);
+  const { createdMs } = nextPosition(state.head, nowMs);
+  if (effective) assertNotSpentEarly({ ...command, entries }, result.changes, effective.atMs, createdMs);
+  const record = afterCapture(hold.record, lines, createdMs);
   const event = postedEventOf(command, result);
+  if (effective) setEffective(event, effective);
   event.hold = record;
   event.origin ??= create(OriginSchema);
   event.origin.holdId = record.holdId;
   const row = changes.append(state, { ...contextOf(command), type: 'transaction.posted', payload: encodedPosted(event) }, result, nowMs);
   changes.posted.push({ posting: command, row: changes.log.length - 1, result, reverses: null });
+  changes.date(state, command, result, row, effective);
   const transaction = transactionOf(event, { tenantId: command.tenantId, sequence: row.sequence, createdMs: row.createdMs });
   return { transaction, hold: changed(changes, command, hold, record, row.sequence) };
 }

@@ -83,6 +83,7 @@ export function validateVoid({ holdId, description }: Void, call: Call): Validat
     bytes: 50_000,
     validUntilMs: null,
     overrideReason: null,
+    effectiveAt: null,
     options: null,
     terms: null,
   };

@@ -14,6 +14,7 @@ import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
+import type { AskedTime } from './effective-time.ts';
 import { net, outgoing, type BalanceChange, type Entry, type Line, type Posted } from './accounting.ts';
 import {
   checkedActor,
@@ -57,6 +58,8 @@ export interface ValidatedPosting extends RequestContent {
   origin: Origin | null;
   /** Why blocks and limits do not refuse it; null: they do. */
   overrideReason: string | null;
+  /** When it is to count; null: when it is recorded. */
+  effectiveAt: AskedTime | null;
 }
 
 /** What a call has for all its commands. */
@@ -84,7 +87,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
   if (entries.length > 200) throw invalid('entries', 'max', String(entries.length), 'entries must have at most 200 items');
   const kind = posting.exchange ? 'exchange' : entries.length === 1 ? 'single' : 'double';
   const metadata = checkedMetadata(posting.metadata);
-  const { idempotencyKey, description, reference, validUntilMs, overrideReason } = commonFields(posting, transactionId);
+  const { idempotencyKey, description, reference, validUntilMs, overrideReason, effectiveAt } = commonFields(posting, transactionId);
   const { actor, requestId, traceparent } = auditContextOf(posting);
   const validated: ValidatedPosting = {
     kind,
@@ -108,6 +111,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     validUntilMs,
     dryRun: posting.dryRun,
     overrideReason,
+    effectiveAt,
     origin: null,
     terms: null,
     options: null,
@@ -145,6 +149,7 @@ export function addConditions(validated: ValidatedPosting, message: Pick<Posting
     ]);
     validated.terms = `${validated.terms ?? ''}${jsonOf([conditions, validated.validUntilMs, validated.overrideReason])}`;
   }
+  if (validated.effectiveAt !== null) validated.terms = `${validated.terms ?? ''}${jsonOf({ effective_at: validated.effectiveAt })}`;
 }
 
 function jsonOf(value: unknown): string {
@@ -159,12 +164,24 @@ export function commonFields(message: CommonFields, id: string): Pick<ValidatedP
     description: checkedText('description', description, { max: 1000 }),
     reference: reference === undefined ? null : checkedText('reference', reference, { max: 255 }),
     validUntilMs: validUntilMs === undefined ? null : checkedTime('valid_until', validUntilMs),
+    effectiveAt: askedTime(message),
     overrideReason: overrideReason === undefined ? null : checkedText('override_reason', overrideReason, { min: 1, max: 255 }),
   };
 }
 
-type CommonName = 'idempotencyKey' | 'description' | 'reference' | 'validUntilMs' | 'overrideReason';
-type CommonFields = Pick<Posting, CommonName>;
+type CommonName = 'idempotencyKey' | 'description' | 'reference' | 'validUntilMs' | 'overrideReason' | 'effectiveAt';
+type CommonFields = Pick<Posting, Exclude<CommonName, 'effectiveAt'>> & {
+  effectiveMs?: bigint | undefined;
+  effectiveAsOriginal?: boolean | undefined;
+};
+
+// Its bounds are those of the books.
+function askedTime({ effectiveMs, effectiveAsOriginal = false }: CommonFields): AskedTime | null {
+  if (!effectiveAsOriginal) return effectiveMs === undefined ? null : Number(effectiveMs);
+  if (effectiveMs !== undefined)
+    throw invalid('effective_at', 'same', String(effectiveMs), 'effective_at must be a time or that of the original');
+  return 'original';
+}
 
 /** How long a caller waits, milliseconds. Throws {@link Refusal} naming the field. */
 export function checkedTimeout(timeoutMs: number): number {
@@ -295,6 +312,8 @@ export function transactionOf(
   if (position.reversedBy !== undefined) transaction.reversedBy = position.reversedBy;
   if (position.unreversed !== undefined) transaction.unreversed = position.unreversed;
   if (event.origin !== undefined) transaction.origin = event.origin;
+  if (event.effectiveMs !== undefined) transaction.effectiveMs = event.effectiveMs;
+  if (event.requestedEffectiveMs !== undefined) transaction.requestedEffectiveMs = event.requestedEffectiveMs;
   const currency = entries[0]?.currency;
   if (currency !== undefined && entries.every((entry) => entry.currency === currency)) {
     transaction.currency = currency;

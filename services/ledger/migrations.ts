@@ -3,6 +3,7 @@ import { Ledger } from './migrations/0001-ledger.ts';
 import { AccountRules } from './migrations/0002-account-rules.ts';
 import { Payments } from './migrations/0003-payments.ts';
 import { TenantDeletion } from './migrations/0004-tenant-deletion.ts';
+import { Books } from './migrations/0005-books.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -10,4 +11,5 @@ export const migrations = [
   { name: '0002-account-rules', class: AccountRules },
   { name: '0003-payments', class: Payments },
   { name: '0004-tenant-deletion', class: TenantDeletion },
+  { name: '0005-books', class: Books },
 ];

@@ -4,6 +4,7 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
 import { Refusal, opposite, type Entry, type Side } from './accounting.ts';
+import type { DatedOriginal } from './effective-time.ts';
 import { decodePosted, type ValidatedPosting } from './mapping.ts';
 import { takePart } from './matching.ts';
 
@@ -11,6 +12,8 @@ import { takePart } from './matching.ts';
 export interface OriginalRow {
   tenant_id: string;
   id: string;
+  /** Milliseconds since the Unix epoch. */
+  created_ms: number;
   payload: Buffer;
   /** What reversed all of it, or the last part. */
   reversed_by: string | null;
@@ -28,6 +31,8 @@ export interface Reversible {
   parts: number;
   /** Why nothing can be reversed; null where something can. */
   ended: string | null;
+  /** Its kind, and when it counts. */
+  dated: DatedOriginal;
 }
 
 /** What a reversal takes. */
@@ -39,28 +44,34 @@ export interface Reversal {
   part: number | null;
   /** What can be reversed after it. */
   rest: Reversible;
+  /** The transaction that it reverses. */
+  dated: DatedOriginal;
 }
 
-const none = { entries: [], left: [], parts: 0 };
+const none = { entries: [], left: [], parts: 0, dated: { kind: '', effectiveMs: 0 } };
 const aReversal: Reversible = { ...none, ended: 'is a reversal itself' };
 
 /** What can be reversed of a stored transaction. */
-export function reversibleOf({ payload, reversed_by, part, part_payload }: OriginalRow): Reversible {
+export function reversibleOf({ payload, created_ms, reversed_by, part, part_payload }: OriginalRow): Reversible {
   if (reversed_by !== null) return { ...none, ended: reversedBy(toId('txn', reversed_by)) };
-  const { kind, entries } = decodePosted(payload);
+  const { kind, entries, effectiveMs } = decodePosted(payload);
   if (kind === 'reversal') return aReversal;
   const amounts = part_payload ? decodePosted(part_payload).unreversed?.amounts : undefined;
-  return { entries, left: (amounts ?? entries.map(({ amount }) => amount)).map(minorOf), parts: part ?? 0, ended: null };
+  const dated = { kind, effectiveMs: Number(effectiveMs ?? created_ms) };
+  return { entries, left: (amounts ?? entries.map(({ amount }) => amount)).map(minorOf), parts: part ?? 0, ended: null, dated };
 }
 
 /** What can be reversed of a transaction that nothing has reversed. */
-export function posted({ kind, entries }: Pick<Transaction, 'kind' | 'entries'>): Reversible {
+export function posted({ kind, entries, createdMs, effectiveMs }: Pick<Transaction, DatedName>): Reversible {
   if (kind === 'reversal') return aReversal;
-  return { entries, left: entries.map(({ amount }) => minorOf(amount)), parts: 0, ended: null };
+  const dated = { kind, effectiveMs: Number(effectiveMs ?? createdMs) };
+  return { entries, left: entries.map(({ amount }) => minorOf(amount)), parts: 0, ended: null, dated };
 }
 
+type DatedName = 'kind' | 'entries' | 'createdMs' | 'effectiveMs';
+
 /** Takes what a reversal asks for. Throws {@link Refusal}: `already_reversed`, or what {@link takePart} throws. */
-export function takeReversal(command: ValidatedPosting, { entries, left, parts, ended }: Reversible): Reversal {
+export function takeReversal(command: ValidatedPosting, { entries, left, parts, ended, dated }: Reversible): Reversal {
   if (ended !== null) throw new Refusal('already_reversed', `transaction ${command.target?.id ?? ''} ${ended}`);
   const mirrored = entries.map((entry, index) => ({
     code: entry.accountCode,
@@ -78,7 +89,8 @@ export function takeReversal(command: ValidatedPosting, { entries, left, parts, 
     entries: taken.entries,
     unreversed: isLast ? null : after.map(toDecimal),
     part: number,
-    rest: { entries, left: after, parts: number ?? 0, ended: isLast ? reversedBy(command.transactionId) : null },
+    rest: { entries, left: after, parts: number ?? 0, ended: isLast ? reversedBy(command.transactionId) : null, dated },
+    dated,
   };
 }
 

@@ -1,5 +1,6 @@
 // What few batches write besides postings: parts of reversals and holds, holds, and what velocity limits have counted.
 import { bigintArray, bytesArray, plainArray, textArray, uuidArray } from '../platform/arrays.ts';
+import type { MetadataWrite, ShiftedWrite } from './dated-writes.ts';
 import { stepsText, type Step } from './velocity.ts';
 
 /** An event that changes a hold, or reverses a part of a transaction. */
@@ -52,15 +53,18 @@ export interface VelocityWrite {
   steps: readonly Step[];
 }
 
-/** All that `write_extras` writes: each hold, and each count of a limit, once. */
+/** All that a batch writes besides: each hold, and each count of a limit, once. */
 export interface Extras {
   parts: PartWrite[];
   holds: HoldWrite[];
   velocity: VelocityWrite[];
+  /** What `write_dated` writes. */
+  shifted: ShiftedWrite[];
+  metadata: MetadataWrite[];
 }
 
 /** Nothing besides. */
-export const noExtras: Extras = { parts: [], holds: [], velocity: [] };
+export const noExtras: Extras = { parts: [], holds: [], velocity: [], shifted: [], metadata: [] };
 
 /** Types of the parameters of `write_extras`, without the first. */
 export const extraTypes = [
@@ -73,8 +77,8 @@ export const extraTypes = [
 ];
 
 /** Whether there is nothing to write. */
-export function isEmpty({ parts, holds, velocity }: Extras): boolean {
-  return parts.length + holds.length + velocity.length === 0;
+export function isEmpty({ parts, holds, velocity, shifted, metadata }: Extras): boolean {
+  return parts.length + holds.length + velocity.length + shifted.length + metadata.length === 0;
 }
 
 /** The parameters of `write_extras`, without the first. */

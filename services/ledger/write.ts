@@ -5,6 +5,7 @@ import { setTenants, type Client } from '../platform/postgres.ts';
 import type { Balance, Posted } from './accounting.ts';
 import type { CachedAccount } from './account-cache.ts';
 import { insertAccounts, type NewAccount } from './chart.ts';
+import { datedTypes, datedValues } from './dated-writes.ts';
 import type { Head, LogRow } from './log.ts';
 import { extraTypes, extraValues, isEmpty, type Extras } from './write-extras.ts';
 import type { ValidatedPosting } from './mapping.ts';
@@ -107,20 +108,30 @@ const singleTypes = [
   ...['uuid[]', 'text[]', 'text[]', 'bigint[]', 'numeric[]', 'uuid[]', 'text[]', 'numeric[]', 'numeric[]', 'bigint[]'],
 ];
 
-// The parameter after the function's own is the deadline; those of `write_extras` come last.
-function call(name: string, types: string[], more: string[] = []): string {
+// The parameter after the function's own is the deadline; those of `write_extras` and `write_dated` come last.
+function call(name: string, types: string[], outer: [name: string, types: string[]][] = []): string {
   const parameters = (all: string[], first: number) => all.map((type, index) => `$${first + index}::${type}`).join(', ');
-  const written = `${name}(${parameters(types, 1)})`;
-  return `select ${more.length === 0 ? written : `write_extras(${written}, ${parameters(more, types.length + 2)})`} as now_ms
+  let written = `${name}(${parameters(types, 1)})`;
+  let next = types.length + 2;
+  for (const [around, more] of outer) {
+    written = `${around}(${written}, ${parameters(more, next)})`;
+    next += more.length;
+  }
+  return `select ${written} as now_ms
     from must_change(1, (clock_timestamp() < to_timestamp($${types.length + 1}::float8 / 1000.0))::int, 'deadlines')`;
 }
 const batchText = call('write_batch', batchTypes);
-const extrasText = call('write_batch', batchTypes, extraTypes);
+const withExtras: [string, string[]] = ['write_extras', extraTypes];
+const extrasText = call('write_batch', batchTypes, [withExtras]);
+const datedText = call('write_batch', batchTypes, [withExtras, ['write_dated', datedTypes]]);
 const singleText = call('write_batch_of_one', singleTypes);
 
 function batchCall(batch: BatchWrite): QueryConfig {
   if (isEmpty(batch.extras)) return { name: 'write_batch', text: batchText, values: valuesOf(batch) };
-  return { name: 'write_batch_and_extras', text: extrasText, values: [...valuesOf(batch), ...extraValues(batch.extras)] };
+  const { shifted, metadata } = batch.extras;
+  const values = [...valuesOf(batch), ...extraValues(batch.extras)];
+  if (shifted.length + metadata.length === 0) return { name: 'write_batch_and_extras', text: extrasText, values };
+  return { name: 'write_batch_extras_and_dated', text: datedText, values: [...values, ...datedValues(shifted, metadata)] };
 }
 
 /** Whether a batch is one posting on existing balances and nothing else. */

@@ -5,7 +5,7 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toId } from '../platform/ids.ts';
 import { textArray, uuidArray } from '../platform/arrays.ts';
 import { currencies, toDecimal } from '../platform/money.ts';
-import { setTenants, type Client } from '../platform/postgres.ts';
+import { epochMs, setTenants, type Client } from '../platform/postgres.ts';
 import { net, type Balance, type Side } from './accounting.ts';
 import { accountRules, rulesOfRow } from './account-rules.ts';
 import type { CachedAccount, AccountState } from './account-cache.ts';
@@ -101,7 +101,7 @@ export async function originalsOf(client: Client, reversals: ValidatedPosting[])
   if (reversals.length === 0) return [];
   const { rows } = await client.query<OriginalRow>({
     name: 'originals',
-    text: `select t.tenant_id, t.id, l.payload, r.id as reversed_by,
+    text: `select t.tenant_id, t.id, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by,
         part.number as part, part.payload as part_payload
       from (select distinct tenant, id from unnest($1::uuid[], $2::uuid[]) as each (tenant, id)) as wanted,
         lateral (select * from transactions where tenant_id = wanted.tenant and id = wanted.id offset 0) t,

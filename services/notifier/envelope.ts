@@ -1,6 +1,6 @@
 // The JSON body of a webhook delivery, made once per event and sent unchanged on every attempt.
 // JSON of tenants is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
-import type { AccountRecord, BalanceUpdated, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, BalanceUpdated, Event, HoldRecord, PeriodChanged, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { holdRecord, originRecord } from '../platform/payment-records.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 
@@ -44,6 +44,9 @@ const typesOf: Record<EventData['case'], readonly string[]> = {
   holdEnded: ['hold.voided', 'hold.expired'],
   holdCaptured: ['hold.captured'],
   definitionChanged: ['definition.changed'],
+  booksUpdated: ['books.updated'],
+  periodClosed: ['period.closed'],
+  periodReopened: ['period.reopened'],
 };
 
 function eventData({ data, type, sequence }: Event): string {
@@ -75,7 +78,17 @@ function dataJson({ case: kind, value }: EventData, type: string, sequence: numb
       const fields = { kind: of, id, version: safeNumber(version) };
       return record === undefined ? JSON.stringify({ ...fields, record: null }) : objectWith(fields, 'record', record);
     }
+    case 'booksUpdated':
+      return objectWith({}, 'books', value.record, { sequence });
+    case 'periodClosed':
+    case 'periodReopened':
+      return periodJson(value, sequence);
   }
+}
+
+/** `data` of a period that was closed or reopened. */
+function periodJson({ id, through = null, final, yearEnd, reason, closingTransactions }: PeriodChanged, sequence: number): string {
+  return JSON.stringify({ id, through, final, year_end: yearEnd, reason, closing_transactions: closingTransactions, sequence });
 }
 
 /** A JSON object with a field of JSON text, empty: `{}`, between the fields of `before` and `after`. */

@@ -488,11 +488,11 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
   unreversed?: Unreversed | undefined;
 
   /**
-   * When it counts.
+   * When it counts; absent: when it was recorded.
    *
-   * @generated from field: int64 effective_ms = 18;
+   * @generated from field: optional int64 effective_ms = 18;
    */
-  effectiveMs: bigint;
+  effectiveMs?: bigint | undefined;
 
   /**
    * What was asked for, where a closed period moved it.
@@ -857,9 +857,9 @@ export declare type Reversal = Message<"ledger.v1.Reversal"> & {
   effectiveMs?: bigint | undefined;
 
   /**
-   * @generated from field: bool effective_as_original = 13;
+   * @generated from field: optional bool effective_as_original = 13;
    */
-  effectiveAsOriginal: boolean;
+  effectiveAsOriginal?: boolean | undefined;
 };
 
 /**
@@ -1659,9 +1659,9 @@ export declare type ReverseTransactionRequest = Message<"ledger.v1.ReverseTransa
   effectiveMs?: bigint | undefined;
 
   /**
-   * @generated from field: bool effective_as_original = 11;
+   * @generated from field: optional bool effective_as_original = 11;
    */
-  effectiveAsOriginal: boolean;
+  effectiveAsOriginal?: boolean | undefined;
 };
 
 /**
