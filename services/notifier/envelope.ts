@@ -87,8 +87,8 @@ function dataJson({ case: kind, value }: EventData, type: string, sequence: numb
 }
 
 /** `data` of a period that was closed or reopened. */
-function periodJson({ id, through = null, final, yearEnd, reason, closingTransactions }: PeriodChanged, sequence: number): string {
-  return JSON.stringify({ id, through, final, year_end: yearEnd, reason, closing_transactions: closingTransactions, sequence });
+function periodJson({ id, through, final, yearEnd, reason, closingTransactions }: PeriodChanged, sequence: number): string {
+  return JSON.stringify({ id, through: through ?? null, final, year_end: yearEnd, reason, closing_transactions: closingTransactions, sequence });
 }
 
 /** A JSON object with a field of JSON text, empty: `{}`, between the fields of `before` and `after`. */
