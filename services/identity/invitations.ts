@@ -10,7 +10,7 @@ import * as field from './fields.ts';
 import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
 import { assertMayChange, withUsers, type Member } from './members.ts';
 import { Refusal } from './refusal.ts';
-import { assertActive, changeTenant, readTenant, type TenantCall } from './tenant-changes.ts';
+import { assertActive, changeTenant, readTenant, revokeInvitations, type TenantCall } from './tenant-changes.ts';
 import { tenantUuid, userUuid, type Page } from './tenants.ts';
 
 /** How long an invitation is valid. */
@@ -35,9 +35,7 @@ export async function createInvitation(orm: MikroORM, given: TenantCall & { emai
     assertMayChange(caller, role);
     const member = { field: 'email', tag: 'unique', value: email };
     if (await isMember(em, tenantId, email)) throw new Refusal('member_exists', 'a member has this email already', member);
-    for (const id of await revokeOpen(em, tenantId, email, nowMs)) {
-      await caller.audit({ type: 'invitation.revoked', subject: toId('inv', id), data: { email } });
-    }
+    await revokeInvitations(caller, { email });
     const [createdAt, expiresAt] = [new Date(nowMs), new Date(nowMs + validMs)];
     const ends = { acceptedAt: null, revokedAt: null };
     const invitation: InvitationRow = { tenantId, id: uuidAt(nowMs), email, role, invitedBy: user, createdAt, expiresAt, ...ends };
@@ -142,17 +140,6 @@ async function isMember(em: EntityManager, tenantId: string, email: string): Pro
     [tenantId, email],
   );
   return found !== undefined;
-}
-
-/** Revokes the open invitations to an address and returns their ids. */
-async function revokeOpen(em: EntityManager, tenantId: string, email: string, nowMs: number): Promise<string[]> {
-  const now = new Date(nowMs);
-  const revoked = await em.execute<{ id: string }[]>(
-    `update invitations set revoked_at = ? where tenant_id = ? and lower(email) = lower(?) and accepted_at is null and revoked_at is null
-     and expires_at > ? returning id`,
-    [now, tenantId, email, now],
-  );
-  return revoked.map(({ id }) => id);
 }
 
 function statusOf({ acceptedAt, revokedAt, expiresAt }: InvitationRow, nowMs: number): InvitationState['status'] {

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import { newEmail, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { addMember } from '../../test/members.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId, toUuid } from '../platform/ids.ts';
@@ -175,9 +175,8 @@ test.each(['user_x', 'x', '', newId('user'), newId('tenant')])('there is no memb
 test('to users who are no members a tenant has no members, and does not exist', async () => {
   const { tenantId, owner } = await team();
   const place = { userId: (await newUser(client)).id, tenantId, memberId: owner };
-  for (const call of [client.listMembers(place), client.updateMember({ ...place, role: 'viewer' }), client.removeMember(place)]) {
-    expect((await refusal(call)).reason).toBe('tenant_not_found');
-  }
+  const calls = [client.listMembers(place), client.updateMember({ ...place, role: 'viewer' }), client.removeMember(place)];
+  expect(await outcomes(calls)).toEqual(calls.map(() => 'tenant_not_found'));
 });
 
 test.each(['suspended', 'closed'])('members are read, changed and removed in a tenant that is %s', async (status) => {
@@ -190,6 +189,23 @@ test.each(['suspended', 'closed'])('members are read, changed and removed in a t
   await client.removeMember({ userId: one, tenantId, memberId: one });
   const invite = client.createInvitation({ userId: owner, tenantId, email: 'a@example.com', role: 'viewer' });
   expect((await refusal(invite)).reason).toBe(`tenant_${status}`);
+});
+
+test('a member that loses its role, or a part of it, leaves no open invitation behind; one that rises keeps them', async () => {
+  const { tenantId, owner, others } = await team('owner', 'admin', 'admin');
+  const [second, leaving, rising] = others as [string, string, string];
+  const invite = async (userId: string, role: string) =>
+    (await client.createInvitation({ userId, tenantId, email: newEmail(), role })).invitation!.id;
+  const ended = [await invite(second, 'owner'), await invite(leaving, 'admin')];
+  const open = [await invite(rising, 'viewer'), await invite(owner, 'owner')];
+  await client.updateMember({ userId: owner, tenantId, memberId: second, role: 'admin' });
+  await client.removeMember({ userId: owner, tenantId, memberId: leaving });
+  await client.updateMember({ userId: owner, tenantId, memberId: rising, role: 'owner' });
+  const { invitations } = await client.listInvitations({ userId: owner, tenantId });
+  const states = Object.fromEntries(invitations.map(({ id, status }) => [id, status]));
+  expect([...ended, ...open].map((id) => states[id])).toEqual(['revoked', 'revoked', 'pending', 'pending']);
+  const revoked = (await auditOf(tenantId)).filter(({ type }) => type === 'invitation.revoked');
+  expect(revoked.map(({ actor, subject }) => [actor, subject])).toEqual(ended.map((id) => [owner, id]));
 });
 
 describe('the last owner', () => {

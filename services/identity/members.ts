@@ -5,7 +5,7 @@ import { isAtLeast, roles, type Role } from '../platform/roles.ts';
 import { Membership, User, type MembershipRow, type UserRow } from './entities.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
-import { changeTenant, endAccessKeys, readTenant, type TenantCall, type TenantMember } from './tenant-changes.ts';
+import { changeTenant, endAccessKeys, readTenant, revokeInvitations, type TenantCall, type TenantMember } from './tenant-changes.ts';
 import { tenantUuid, type Page } from './tenants.ts';
 
 /** A membership and its user. */
@@ -42,7 +42,7 @@ export async function listMembers(orm: MikroORM, given: TenantCall & { limit: nu
 }
 
 /**
- * Changes a member's role and ends its access keys; the same role again changes nothing. Throws `validation_failed`, `member_not_found`, `last_owner`
+ * Changes a member's role and ends its access keys, for a lower one also its open invitations; the same role again changes nothing. Throws `validation_failed`, `member_not_found`, `last_owner`
  * and as {@link changeTenant}.
  */
 export async function updateMember(orm: MikroORM, given: MemberReference & { role: string }): Promise<Member> {
@@ -54,7 +54,7 @@ export async function updateMember(orm: MikroORM, given: MemberReference & { rol
     const [member] = await withUsers(em, [{ ...membership, role }]);
     if (!member) throw unknownMember();
     if (membership.role === role) return member;
-    await endMembership(caller, membership);
+    await endMembership(caller, membership, role);
     await em.nativeUpdate(Membership, idOf(membership), { role });
     await audit({ type: 'member.role_changed', subject: given.memberId, data: { from: membership.role, to: role } });
     return member;
@@ -62,13 +62,13 @@ export async function updateMember(orm: MikroORM, given: MemberReference & { rol
 }
 
 /**
- * Removes a member and ends its access keys. Every member may remove itself. Throws `member_not_found`, `last_owner` and as {@link changeTenant}.
+ * Removes a member and ends its access keys and open invitations. Every member may remove itself. Throws `member_not_found`, `last_owner` and as {@link changeTenant}.
  */
 export async function removeMember(orm: MikroORM, given: MemberReference): Promise<void> {
   const role = given.memberId === given.userId ? 'viewer' : 'admin';
   await changeTenant(orm, given, { role, whileReadOnly: true }, async (caller) => {
     const membership = await memberToChange(caller, given.memberId);
-    await endMembership(caller, membership);
+    await endMembership(caller, membership, null);
     await caller.em.nativeDelete(Membership, idOf(membership));
     await caller.audit({ type: 'member.removed', subject: given.memberId, data: { role: membership.role } });
   });
@@ -98,13 +98,18 @@ async function memberToChange(caller: TenantMember, memberId: string): Promise<M
   return { ...membership };
 }
 
-/** Ends what the member has by its role: its access keys, and for an owner its place as one, which the last owner keeps. */
-async function endMembership({ em, nowMs }: TenantMember, { tenantId, userId, role }: MembershipRow): Promise<void> {
+/**
+ * Ends what the member has by its role: its access keys, its open invitations unless the next role (null: none) is higher, and for an owner its place
+ * as one, which the last owner keeps.
+ */
+async function endMembership(caller: TenantMember, { tenantId, userId, role }: MembershipRow, next: Role | null): Promise<void> {
+  const { em, nowMs } = caller;
   const owners = role === 'owner' ? await em.find(Membership, { tenantId, role }, { limit: 2 }) : [];
   if (owners.length === 1) {
     throw new Refusal('last_owner', 'a tenant keeps at least one owner: make another member an owner first');
   }
   await endAccessKeys(em, userId, nowMs);
+  if (next === null || !isAtLeast(next, role)) await revokeInvitations(caller, { invitedBy: userId });
 }
 
 const idOf = ({ tenantId, userId }: MembershipRow) => ({ tenantId, userId });

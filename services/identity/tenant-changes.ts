@@ -103,6 +103,21 @@ export async function endAccessKeysOfUser(em: EntityManager, user: string, nowMs
   await endAccessKeys(em, user, nowMs);
 }
 
+/** Revokes the open invitations of a tenant to an address, or by a user (UUID). */
+export async function revokeInvitations(
+  { em, tenant: { tenantId }, nowMs, audit: write }: TenantMember,
+  which: { email: string } | { invitedBy: string },
+): Promise<void> {
+  const [condition, value] = 'email' in which ? ['lower(email) = lower(?)', which.email] : ['invited_by = ?', which.invitedBy];
+  const now = new Date(nowMs);
+  const revoked = await em.execute<{ id: string; email: string }[]>(
+    `update invitations set revoked_at = ? where tenant_id = ? and ${condition} and accepted_at is null and revoked_at is null
+     and expires_at > ? returning id, email`,
+    [now, tenantId, value, now],
+  );
+  for (const { id, email } of revoked) await write({ type: 'invitation.revoked', subject: toId('inv', id), data: { email } });
+}
+
 async function checkedMember(em: EntityManager, tenantId: string, userId: string, rule: TenantRule): ReturnType<typeof memberOf> {
   const member = await memberOf(em, tenantId, userId);
   if (!isAtLeast(member.role, rule.role)) throw new Refusal('forbidden', `only ${whoMay(rule.role)} of the tenant may do this`);
