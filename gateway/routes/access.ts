@@ -48,7 +48,11 @@ export function accessRoutes(app: App, { identity }: Services): void {
       },
     },
     async (request, reply) => {
-      const rpcRequest = { ...memberCall(request), scopes: [...new Set(request.body.scopes ?? [])] };
+      const rpcRequest = {
+        ...memberCall(request),
+        sessionId: request.caller.sessionId ?? '',
+        scopes: [...new Set(request.body.scopes ?? [])],
+      };
       const { key, scopes: given, expiresMs } = await identity.createAccess(rpcRequest, callOptions(request, 5_000));
       reply.code(201);
       return { success: true, data: { access: { key, scopes: given, expires_at: timeOf(expiresMs) } } };

@@ -165,7 +165,8 @@ export function oidcRoutes(app: App, { identity, publicUrl, corsOrigins }: Servi
     },
     async (request) => {
       const { provider } = request.params as { provider: string };
-      const rpcRequest = { userId: request.caller.actor, provider, code: request.body.code, origin: originOf(request) };
+      const { actor: userId, sessionId = '' } = request.caller;
+      const rpcRequest = { userId, sessionId, provider, code: request.body.code, origin: originOf(request) };
       const { user } = await identity.linkOidc(rpcRequest, callOptions(request, 5_000));
       return { success: true, data: { user: present(user) }, message: 'Identity linked' };
     },

@@ -59,7 +59,7 @@ export function oidcCalls(parts: OidcParts): Pick<ServiceImpl<typeof IdentitySer
       return unauthenticated.run(address, undefined, async () => {
         if (user) await checkSecondFactor(parts, user.id, totpCode, origin);
         const spent = await spendCode(orm, code, user?.id, origin);
-        const session = await openSession(orm, signer, spent.id, { method: 'oidc', origin });
+        const session = await openSession(orm, signer, spent.id, { method: 'oidc', origin, passwordHash: spent.passwordHash });
         return { session: sessionMessage(session), user: userMessage(spent) };
       });
     }),

@@ -10,8 +10,7 @@ import { User, type UserRow } from './entities.ts';
 import * as field from './fields.ts';
 import type { OidcIdentity } from './oidc-client.ts';
 import { Refusal } from './refusal.ts';
-import { deleteExpired } from './sessions.ts';
-import { userUuid } from './tenants.ts';
+import { deleteExpired, lockSession } from './sessions.ts';
 
 /** How long a code is valid. */
 const codeSeconds = 60;
@@ -73,14 +72,12 @@ export async function spendCode(orm: MikroORM, code: string, checked: string | u
 /** Spends a code of this provider and joins its identity to a user. Throws `unauthenticated`, `email_taken`; then the code stays valid. */
 export async function linkCode(
   orm: MikroORM,
-  given: { userId: string; provider: string; code: string; origin?: Origin | undefined },
+  given: { userId: string; sessionId: string; provider: string; code: string; origin?: Origin | undefined },
 ): Promise<UserRow> {
   return entityManager(orm).transactional(async (em) => {
-    const unknown = () => new Refusal('unauthenticated', 'unknown user');
-    const user = await em.findOne(User, { id: userUuid(given.userId, unknown) });
-    if (!user) throw unknown();
     const spent = await spend(em, given.code);
     if (spent.provider !== given.provider) throw invalidCode();
+    const user = await em.findOneOrFail(User, { id: await lockSession(em, given.userId, given.sessionId) });
     const linked = await linkedUser(em, spent);
     if (linked && linked.id !== user.id) throw taken('another user has this identity');
     if (!linked) await link(em, spent, user.id, given.origin, await databaseNow(em));

@@ -1,7 +1,7 @@
 // Forgotten passwords: a token is mailed to the address of a user, and sets a new password once.
 import { raw } from '@mikro-orm/postgresql';
 import { toId } from '../platform/ids.ts';
-import { audit, type Origin } from './audit.ts';
+import { audit, lockUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User } from './entities.ts';
 import * as field from './fields.ts';
@@ -47,17 +47,19 @@ export async function resetPassword(
   const password = field.newPassword('password', given.password);
   const address = field.clientAddress(given.origin?.clientAddress ?? '');
   // A cheap check before the expensive hash; spending decides.
-  await unauthenticated.run(address, signal, () => mailOfToken(entityManager(orm), 'reset', token));
+  const { email } = await unauthenticated.run(address, signal, () => mailOfToken(entityManager(orm), 'reset', token));
   const passwordHash = await passwords.hash(password, { address, signal });
   await unauthenticated.run(address, signal, () =>
     entityManager(orm).transactional(async (em) => {
-      const { email } = await spendToken(em, 'reset', token);
-      const user = await em.findOne(User, { [raw('lower(email)')]: raw('lower(?)', [email]) });
-      if (!user) throw tokenInvalid();
+      const found = await em.findOne(User, { [raw('lower(email)')]: raw('lower(?)', [email]) });
+      if (!found) throw tokenInvalid();
+      // Before its mails: of two tokens at once the second waits here, and then finds its mail ended.
+      await lockUser(em, found.id);
+      await spendToken(em, 'reset', token);
+      const user = await em.findOneOrFail(User, { id: found.id }, { refresh: true });
       await em.execute(`select set_config('app.user_id', ?, true)`, [user.id]);
       const nowMs = await databaseNow(em);
       const subject = toId('user', user.id);
-      // First, because it locks the user's row.
       await audit(em, { user: user.id }, { type: 'password.reset', actor: null, subject, origin: given.origin }, nowMs);
       await em.nativeUpdate(User, { id: user.id }, { passwordHash });
       await endSessions(em, user.id, null, nowMs);

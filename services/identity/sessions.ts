@@ -28,8 +28,8 @@ export interface Session {
 export interface SessionOrigin {
   method: 'password' | 'oidc';
   origin: Origin | undefined;
-  /** The hash of the password that was checked: a new one that was set meanwhile ends this login too. */
-  passwordHash?: string | null;
+  /** The user's hash when its credentials were checked: a new password that was set meanwhile ends this login too. */
+  passwordHash: string | null;
 }
 
 /** Signs tokens, and publishes what verifies them. */
@@ -75,10 +75,8 @@ export async function openSession(orm: MikroORM, signer: Signer, userId: string,
     const data = { method: how.method };
     // It locks the user.
     await audit(em, { user: userId }, { type: 'login.succeeded', actor: user, subject: user, origin: how.origin, data }, opened);
-    if (how.passwordHash !== undefined) {
-      const stands = await em.findOne(User, { id: userId, passwordHash: how.passwordHash }, { refresh: true });
-      if (!stands) throw new Refusal('unauthenticated', 'invalid email or password');
-    }
+    const stands = await em.findOne(User, { id: userId, passwordHash: how.passwordHash }, { refresh: true });
+    if (!stands) throw new Refusal('unauthenticated', 'a new password was set meanwhile: log in again');
     const { text: first, row } = nextToken(id, opened);
     await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt, endedAt: null });
     await em.insert(RefreshToken, row);
@@ -143,7 +141,6 @@ export async function closeSession(orm: MikroORM, given: string): Promise<void> 
 
 /** The user of a token, if no new password ended the session of the token. Throws `unauthenticated`. `sessionId`: empty for a token without one. */
 export async function sessionUser(em: EntityManager, userId: string, sessionId: string): Promise<string> {
-  const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
   const id = field.uuidOf('user', userId, ended);
   const session = uuidPattern.test(sessionId) ? sessionId : null;
   const [found] = await em.execute<{ id: string }[]>(
@@ -154,6 +151,15 @@ export async function sessionUser(em: EntityManager, userId: string, sessionId: 
   return id;
 }
 
+/**
+ * As {@link sessionUser}, and until the transaction ends no new password ends the session: for what must not outlive it. Locks the user, after the
+ * tenant.
+ */
+export async function lockSession(em: EntityManager, userId: string, sessionId: string): Promise<string> {
+  await lockUser(em, field.uuidOf('user', userId, ended));
+  return sessionUser(em, userId, sessionId);
+}
+
 /** Ends all sessions of a user but one, with their refresh and access tokens. `exceptId`: as in a token, null or empty: none. */
 export async function endSessions(em: EntityManager, userId: string, exceptId: string | null, nowMs: number): Promise<void> {
   const now = new Date(nowMs);
@@ -162,6 +168,8 @@ export async function endSessions(em: EntityManager, userId: string, exceptId: s
     [now, now, userId, exceptId],
   );
 }
+
+const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
 
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 

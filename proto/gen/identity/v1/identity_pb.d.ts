@@ -1352,6 +1352,13 @@ export declare type LinkOidcRequest = Message<"identity.v1.LinkOidcRequest"> & {
    * @generated from field: identity.v1.Origin origin = 4;
    */
   origin?: Origin | undefined;
+
+  /**
+   * As in VerifyUser: into a session that a new password has ended no identity is linked.
+   *
+   * @generated from field: string session_id = 5;
+   */
+  sessionId: string;
 };
 
 /**
@@ -1777,6 +1784,13 @@ export declare type CreateAccessRequest = Message<"identity.v1.CreateAccessReque
    * @generated from field: identity.v1.Origin origin = 4;
    */
   origin?: Origin | undefined;
+
+  /**
+   * As in VerifyUser: of a session that a new password has ended comes no key.
+   *
+   * @generated from field: string session_id = 5;
+   */
+  sessionId: string;
 };
 
 /**
@@ -2907,7 +2921,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * UpdateMember changes a role and ends the member's access keys, also in suspended and closed tenants, for owners and admins; only owners change or
-   * make owners. The same role again changes nothing. Errors: `member_not_found`, `last_owner`.
+   * make owners. A lower role revokes the open invitations that the member sent. The same role again changes nothing. Errors: `member_not_found`, `last_owner`.
    *
    * @generated from rpc identity.v1.IdentityService.UpdateMember
    */
@@ -2917,7 +2931,7 @@ export declare const IdentityService: GenService<{
     output: typeof UpdateMemberResponseSchema;
   },
   /**
-   * RemoveMember ends a membership and its access keys, as UpdateMember; every member may remove itself. Errors: `member_not_found` (also for a
+   * RemoveMember ends a membership, its access keys and its open invitations, as UpdateMember; every member may remove itself. Errors: `member_not_found` (also for a
    * second call), `last_owner`.
    *
    * @generated from rpc identity.v1.IdentityService.RemoveMember
