@@ -55,5 +55,5 @@ export default defineConfig(
       'no-console': 'off',
     },
   },
-  { files: ['*.js'], extends: [tseslint.configs.disableTypeChecked] },
+  { files: ['**/*.js'], extends: [tseslint.configs.disableTypeChecked] },
 );

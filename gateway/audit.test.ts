@@ -4,6 +4,7 @@ import pg from 'pg';
 import { chainFaults, type Entry } from '../test/audit-chain.ts';
 import { checkedRest, readContract, type Contract } from '../test/contract.ts';
 import { startCluster, type Answer, type Cluster, type Person, type Tenant } from '../test/cluster.ts';
+import { startIssuer, type TestIssuer } from '../test/oidc-issuer.ts';
 import { until } from '../test/polling.ts';
 import { codeOf, wrongCode } from '../test/second-factor.ts';
 import { keepSecrets, type Secrets } from '../test/secrets.ts';
@@ -13,17 +14,25 @@ let cluster: Cluster;
 let contract: Contract;
 let secrets: Secrets;
 let rest: Cluster['rest'];
+let issuer: TestIssuer;
 let ada: Person;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  cluster = await startCluster({ environment: Object.fromEntries(processes.map((name) => [name, { LOG_LEVEL: 'trace' }])) });
+  issuer = await startIssuer();
+  const environment: Record<string, NodeJS.ProcessEnv> = Object.fromEntries(processes.map((name) => [name, { LOG_LEVEL: 'trace' }]));
+  environment['identity']!['OIDC_PROVIDERS'] = JSON.stringify({ corp: issuer.setting });
+  cluster = await startCluster({ environment });
   contract = await readContract(cluster.url);
   secrets = keepSecrets(checkedRest(cluster, contract));
+  secrets.keep('secret', issuer.setting.client_secret);
   rest = secrets.rest;
   ada = await signUp('ada@example.com');
 });
-afterAll(() => cluster.stop());
+afterAll(async () => {
+  await cluster.stop();
+  await issuer.close();
+});
 
 async function whole(path: string, key: string): Promise<Entry[]> {
   const log: Entry[] = [];
@@ -42,6 +51,18 @@ async function signUp(email: string): Promise<Person> {
   await rest('POST', '/v1/auth/register', { body: { email, password, first_name: 'Ada', last_name: 'Obi' } });
   const { body } = await rest('POST', '/v1/auth/login', { body: { email, password } });
   return { id: body.data.user.id, email, password, token: body.data.token };
+}
+
+/** The code that a browser brings back from the identity provider. */
+async function codeFor(claims: Record<string, unknown>): Promise<string> {
+  const at = `${cluster.url}/v1/auth/oidc/corp`;
+  const start = await fetch(`${at}/start?return_to=/docs`, { redirect: 'manual' });
+  const address = start.headers.get('location')!;
+  const [cookie = ''] = start.headers.getSetCookie()[0]!.split(';');
+  secrets.keep('state', cookie.split('=')[1]!);
+  const query = new URLSearchParams({ code: issuer.authorize(address, { claims }), state: new URL(address).searchParams.get('state')! });
+  const back = await fetch(`${at}/callback?${query.toString()}`, { redirect: 'manual', headers: { cookie } });
+  return new URL(back.headers.get('location')!).searchParams.get('code')!;
 }
 
 /** Operations that were called by {@link leaves}. */
@@ -142,6 +163,21 @@ test('every change leaves one entry of its type, a second call that changes noth
   await leaves('login', { inUser: ['login.succeeded'] }, loginWith(codeOf(secret, 1)));
   await leaves('login', { inUser: ['login.succeeded', 'recovery_code.used'] }, loginWith(first));
   await leaves('deleteTotp', { inUser: ['totp.disabled', 'recovery_code.used'] }, { key, body: { password: next, code: second } });
+
+  const corp = { sub: 'ada', email: 'ada@corp.example.com', email_verified: true };
+  const joined = { key, params: { provider: 'corp' } };
+  await leaves('linkOidc', { inUser: ['identity.linked'] }, { ...joined, body: { code: await codeFor(corp) } });
+  const code = await codeFor(corp);
+  await leaves('linkOidc', {}, { ...joined, body: { code } });
+  await leaves('linkOidc', { status: 401 }, { ...joined, body: { code } });
+  await leaves('exchangeOidcCode', { inUser: ['login.succeeded'] }, { body: { code: await codeFor(corp) } });
+  const carol = await leaves(
+    'exchangeOidcCode',
+    {},
+    { body: { code: await codeFor({ ...corp, sub: 'carol', email: 'carol@example.com' }) } },
+  );
+  const ofCarol = await userLog({ ...ada, token: carol.token });
+  expect(ofCarol.map(({ type }) => type)).toEqual(['login.succeeded', 'identity.linked', 'user.registered']);
 
   await leaves('sendVerificationEmail', {}, { key });
   const verification = { token: (await cluster.mails(email))[0]!.token };
@@ -253,7 +289,7 @@ test('no secret of this run is in a table, a log or an error', async () => {
   for (const name of processes) places[`log of ${name}`] = cluster.logs(name);
   expect(places['table user_audit']).toContain('login.failed');
   expect(Object.keys(secrets.kinds()).sort()).toEqual([
-    ...['code', 'current', 'key', 'otpauth_url', 'password', 'recovery_codes', 'refresh_token', 'secret', 'token', 'totp_code'],
+    ...['code', 'current', 'key', 'otpauth_url', 'password', 'recovery_codes', 'refresh_token', 'secret', 'state', 'token', 'totp_code'],
   ]);
   expect(Object.entries(places).flatMap(([place, text]) => secrets.foundIn(text).map((kind) => `${kind} in ${place}`))).toEqual([]);
 });

@@ -24,6 +24,10 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   confirmTotp: 'user',
   deleteTotp: 'user',
   // Identity providers.
+  startOidc: 'anyone',
+  finishOidc: 'anyone',
+  exchangeOidcCode: 'anyone',
+  linkOidc: 'user',
   // Tenants.
   createTenant: 'user',
   listTenants: 'user',

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
+import pg from 'pg';
 import { Children, type Child } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { newEncryptionKey, newSigningKey } from '../deploy/local/secrets.ts';
@@ -12,7 +13,7 @@ import { openCaller, refusalOf, type Caller } from '../services/platform/caller.
 import type { RefusalInfo } from '../services/platform/errors.ts';
 import { withLongDeadline } from './polling.ts';
 import { mailsIn, type Mail } from './mails.ts';
-import { testPort } from './cluster.ts';
+import { freshDatabase, testPort, type FreshDatabase } from './cluster.ts';
 import { bareEnvironment, currentRun } from './run.ts';
 
 export type IdentityClient = Client<typeof IdentityService>;
@@ -101,6 +102,32 @@ async function answering(caller: Caller, child: Child): Promise<void> {
     await new Promise((done) => setTimeout(done, 50));
   }
   throw new Error(`identity did not start: ${child.output()}`);
+}
+
+/** A service, its database, and a connection to that database that sees all rows. */
+export interface OwnIdentity {
+  identity: RunningIdentity;
+  client: IdentityClient;
+  database: FreshDatabase;
+  admin: pg.Client;
+}
+
+/** Starts a service on a database of its own before the tests of a file, which `ready` then gets, and ends it after them. */
+export function useIdentity(ready: (own: OwnIdentity) => unknown, env: () => NodeJS.ProcessEnv = () => ({})): void {
+  let own: OwnIdentity;
+  beforeAll(async () => {
+    const database = await freshDatabase('identity', { migrated: true });
+    const identity = await startIdentity(database.serviceUrl, env());
+    const admin = new pg.Client({ connectionString: database.adminUrl });
+    await admin.connect();
+    own = { identity, client: identity.client, database, admin };
+    ready(own);
+  });
+  afterAll(async () => {
+    await own.admin.end();
+    await own.identity.end();
+    await own.database.drop();
+  });
 }
 
 /** What a call is refused for; throws where it is not. */

@@ -6,6 +6,8 @@ type Rest = (method: string, path: string, options?: RestOptions) => Promise<Ans
 /** The secrets of a run. */
 export interface Secrets {
   rest: Rest;
+  /** Keeps one that goes another way. */
+  keep(kind: string, secret: string): void;
   /** The bodies of refusals. */
   errors: string[];
   /** How many there are of each kind, by the name of their field. */
@@ -34,6 +36,7 @@ export function keepSecrets(given: Rest): Secrets {
       else errors.push(JSON.stringify(answer.body));
       return answer;
     },
+    keep: (kind, secret) => void found.set(secret, kind),
     errors,
     kinds: () =>
       Object.fromEntries(Object.entries(Object.groupBy(found.values(), (kind) => kind)).map(([kind, all]) => [kind, all?.length ?? 0])),

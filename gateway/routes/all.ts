@@ -1,4 +1,5 @@
 // Every route, in the order of the document.
+import { mailPages } from '../mail-pages.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { accessRoutes } from './access.ts';
@@ -60,4 +61,5 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   webhookRoutes(app, parts);
   deliveryRoutes(app, parts);
   operationRoutes(app, parts);
+  mailPages(app);
 }

@@ -59,16 +59,17 @@ export async function createKey(orm: MikroORM, given: NewKey): Promise<IssuedKey
 
 /**
  * Creates an access key: an API key for one hour that acts for the member, with these scopes or all of its role. Each call creates another. Throws
- * `validation_failed`, `forbidden` for a scope that the role lacks, and as {@link changeTenant}.
+ * `validation_failed`, `forbidden` for a scope that the role lacks, `unauthenticated` for a session that has ended, and as
+ * {@link changeTenant}.
  */
-export async function createAccess(orm: MikroORM, given: TenantCall & { sessionId: string; scopes: string[] }): Promise<AccessKey> {
+export async function createAccess(orm: MikroORM, given: TenantCall & { scopes: string[]; sessionId: string }): Promise<AccessKey> {
   const asked = given.scopes.length === 0 ? null : checkedScopes(given.scopes);
   return changeTenant(orm, given, { role: 'viewer' }, async ({ em, tenant: { tenantId }, user, role, nowMs, audit }) => {
+    await lockSession(em, given.userId, given.sessionId);
     const allowed = scopesOf(role);
     const lacking = asked?.find((scope) => !allowed.some((each) => each === scope));
     if (lacking !== undefined) throw new Refusal('forbidden', `the role ${role} lacks the scope ${lacking}`);
     const scopes = asked ?? [...allowed];
-    await lockSession(em, given.userId, given.sessionId);
     // They are made every hour, and the audit log keeps their trace.
     await em.nativeDelete(ApiKey, { tenantId, memberId: user, expiresAt: { $lt: new Date(nowMs) } });
     const expiresAt = new Date(nowMs + accessSeconds * 1000);

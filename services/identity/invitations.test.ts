@@ -1,6 +1,6 @@
-import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type pg from 'pg';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import { newEmail, newTenant, newUser, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import { addMember, invitationToken, verifyEmail } from '../../test/members.ts';
 import type { User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { refusalOf } from '../platform/caller.ts';
@@ -8,26 +8,15 @@ import { newId, toUuid } from '../platform/ids.ts';
 import type { Role } from '../platform/roles.ts';
 
 let database: FreshDatabase;
-let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 let owner: string;
 let tenantId: string;
 
+useIdentity((own) => ({ client, admin, database } = own));
 beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
   owner = (await newUser(client)).id;
   tenantId = await newTenant(client, owner);
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
 });
 
 const invite = async (email: string, role = 'accountant', userId = owner) =>
@@ -84,18 +73,14 @@ test('owners and admins invite, list and revoke; only owners invite owners', asy
   for (const role of ['admin', 'accountant', 'viewer']) await revoke((await invite(newEmail(), role, boss)).id, boss);
   expect((await refusal(invite(newEmail(), 'owner', boss))).reason).toBe('forbidden');
   const { id } = await invite(newEmail(), 'owner');
-  for (const userId of [accountant, viewer]) {
-    for (const call of [invite(newEmail(), 'viewer', userId), client.listInvitations({ userId, tenantId }), revoke(id, userId)]) {
-      expect((await refusal(call)).reason).toBe('forbidden');
-    }
-  }
   const outsider = (await newUser(client)).id;
-  for (const call of [
-    invite(newEmail(), 'viewer', outsider),
-    client.listInvitations({ userId: outsider, tenantId }),
-    revoke(id, outsider),
-  ]) {
-    expect((await refusal(call)).reason).toBe('tenant_not_found');
+  for (const [userId, expected] of [
+    [accountant, 'forbidden'],
+    [viewer, 'forbidden'],
+    [outsider, 'tenant_not_found'],
+  ] as const) {
+    const calls = [invite(newEmail(), 'viewer', userId), client.listInvitations({ userId, tenantId }), revoke(id, userId)];
+    for (const { reason } of await Promise.all(calls.map(refusal))) expect(reason).toBe(expected);
   }
   expect(await statusOf(id)).toBe('pending');
 });

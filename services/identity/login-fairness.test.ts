@@ -2,24 +2,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newTenant, newUser, password, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import { newEmail, newTenant, newUser, password, useIdentity, type IdentityClient, type RunningIdentity } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
-});
-
-afterAll(async () => {
-  await identity.end();
-  await database.drop();
-});
+useIdentity((own) => ({ identity, client, database } = own));
 
 const names = { firstName: 'Ada', lastName: 'Lovelace' };
 const register = (clientAddress: string, signal?: AbortSignal) =>

@@ -11,7 +11,7 @@ import { until } from '../../test/polling.ts';
 import { currentRun } from '../../test/run.ts';
 import { smtpError, startMailServer, type MailServer } from '../../test/smtp.ts';
 import { toUuid, uuidAt } from '../platform/ids.ts';
-import { openMailTransport } from './mail-transport.ts';
+import { isPermanentRejection, openMailTransport } from './mail-transport.ts';
 
 jest.setTimeout(90_000);
 
@@ -339,6 +339,13 @@ describe('a mail server with users', () => {
     await server.to(email);
     expect(server.sessions).toEqual([{ secure: true, user: 'ledger' }]);
     await identity.end();
+    await server.close();
+  });
+
+  test('that rejects the sender keeps the mail waiting, because a setting is wrong', async () => {
+    const server = await startMailServer({ onMailFrom: (_address, _session, done) => done(smtpError(550, 'no such sender')) });
+    const error = await sendTo(`smtp://127.0.0.1:${server.port}`).catch((thrown: unknown) => thrown);
+    expect([error, isPermanentRejection(error)]).toEqual([expect.objectContaining({ responseCode: 550 }), false]);
     await server.close();
   });
 

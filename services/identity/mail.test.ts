@@ -2,35 +2,36 @@ import { randomBytes } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import {
+  newEmail,
+  newTenant,
+  newUser,
+  password,
+  refusal,
+  useIdentity,
+  type IdentityClient,
+  type RunningIdentity,
+} from '../../test/identity.ts';
 import { until } from '../../test/polling.ts';
 import { toUuid } from '../platform/ids.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl, {
+useIdentity(
+  (own) => ({ identity, client, admin, database } = own),
+  () => ({
     PUBLIC_URL: 'https://ledger.example.com/base/',
     MAIL_FROM: 'Books <books@example.com>',
-  });
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-});
+  }),
+);
 
 const login = (email: string, text = password) => client.login({ email, password: text });
 const tokenFor = async (email: string, count = 1) => (await identity.mails(email, count)).at(-1)!.token;
+const sessionOf = (jwt: string) => JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()).sid as string;
 const invalidToken = expect.objectContaining({ reason: 'token_invalid', field: 'token', value: '' });
 
 /** Waits until no mail waits to be sent. */
@@ -239,7 +240,7 @@ describe('a forgotten password', () => {
     const user = await newUser(client);
     const userId = user.id;
     const { session } = await login(user.email);
-    const sid = JSON.parse(Buffer.from(session!.token.split('.')[1]!, 'base64url').toString()).sid as string;
+    const sid = sessionOf(session!.token);
     const tenants = [await newTenant(client, userId), await newTenant(client, userId)];
     const access = await Promise.all(tenants.map(async (tenantId) => (await client.createAccess({ userId, tenantId })).key));
     const { key } = await client.createApiKey({ userId, tenantId: tenants[0]!, name: 'till', scopes: ['accounts:read'] });
@@ -258,6 +259,35 @@ describe('a forgotten password', () => {
     expect(await refusal(client.verifyUser({ userId, sessionId: sid }))).toMatchObject({ reason: 'unauthenticated' });
     expect(await refusal(client.resetPassword({ token: second!.token, password }))).toEqual(invalidToken);
     expect((await admin.query('select totp_secret from users where email = $1', [user.email])).rows).toEqual([{ totp_secret: 'x' }]);
+  });
+
+  test('leaves no access key that is made at the same moment', async () => {
+    const user = await newUser(client);
+    const userId = user.id;
+    const tenantId = await newTenant(client, userId);
+    for (let round = 1; round <= 3; round += 1) {
+      const { session } = await login(user.email, round === 1 ? password : next);
+      const sessionId = sessionOf(session!.token);
+      await client.forgotPassword({ email: user.email });
+      const token = await tokenFor(user.email, round);
+      const keys: string[] = [];
+      let isReset = false;
+      const take = async () => {
+        while (!isReset)
+          await client.createAccess({ userId, tenantId, sessionId }).then(
+            ({ key }) => keys.push(key),
+            () => undefined,
+          );
+      };
+      const taking = [take(), take()];
+      await client.resetPassword({ token, password: next });
+      isReset = true;
+      await Promise.all(taking);
+      expect(await refusal(client.createAccess({ userId, tenantId, sessionId }))).toMatchObject({ reason: 'unauthenticated' });
+      expect(keys.length).toBeGreaterThan(0);
+      const good = await Promise.all(keys.map(async (key) => (await client.verifyApiKey({ key })).verified));
+      expect(good.filter((each) => each !== undefined)).toEqual([]);
+    }
   });
 
   test('ends links to identity providers only where the address was not verified before', async () => {

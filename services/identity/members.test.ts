@@ -1,29 +1,16 @@
-import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type pg from 'pg';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import { newEmail, newTenant, newUser, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import { addMember } from '../../test/members.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { roles, type Role } from '../platform/roles.ts';
 
 let database: FreshDatabase;
-let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-});
+useIdentity((own) => ({ client, admin, database } = own));
 
 /** A tenant with an owner and a member of each further role given. */
 async function team(...more: Role[]): Promise<{ tenantId: string; owner: string; others: string[] }> {
@@ -176,7 +163,7 @@ test('to users who are no members a tenant has no members, and does not exist', 
   const { tenantId, owner } = await team();
   const place = { userId: (await newUser(client)).id, tenantId, memberId: owner };
   const calls = [client.listMembers(place), client.updateMember({ ...place, role: 'viewer' }), client.removeMember(place)];
-  expect(await outcomes(calls)).toEqual(calls.map(() => 'tenant_not_found'));
+  for (const { reason } of await Promise.all(calls.map(refusal))) expect(reason).toBe('tenant_not_found');
 });
 
 test.each(['suspended', 'closed'])('members are read, changed and removed in a tenant that is %s', async (status) => {

@@ -188,8 +188,10 @@ function isUnavailable(error: unknown): boolean {
 
 /** For the log: messages only, because other members of these errors hold tokens and claims. */
 function described(error: unknown): string {
-  const { message, code, cause } = error as Error & { code?: string };
-  const own = code === undefined ? message : `${message} (${code})`;
+  const { message, code, error: given, cause } = error as Error & { code?: string; error?: string };
+  // What the provider calls the error, as `invalid_client`.
+  const word = /^[a-z_]{1,64}$/.test(given ?? '') ? given : code;
+  const own = word === undefined ? message : `${message} (${word})`;
   // A message of the JSON parser repeats a part of its text.
   return cause instanceof Error && !(cause instanceof SyntaxError) ? `${own}: ${described(cause)}` : own;
 }

@@ -1,9 +1,9 @@
 import { TOTP } from 'otpauth';
-import pg from 'pg';
+import type pg from 'pg';
 import { pino } from 'pino';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import { newEmail, newUser, password, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import { until } from '../../test/polling.ts';
 import { browserOf, type Browser, newSubject, person, startIssuer, type TestIssuer } from '../../test/oidc-issuer.ts';
 import { toUuid } from '../platform/ids.ts';
@@ -14,28 +14,24 @@ import { deleteExpiredCodes } from './oidc.ts';
 const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 let database: FreshDatabase;
-let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 let one: TestIssuer;
 let browser: Browser;
 
 beforeAll(async () => {
   one = await startIssuer();
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl, { OIDC_PROVIDERS: JSON.stringify({ one: one.setting, two: one.setting }) });
-  client = identity.client;
+});
+useIdentity(
+  (own) => ({ client, admin, database } = own),
+  () => ({
+    OIDC_PROVIDERS: JSON.stringify({ one: one.setting, two: one.setting }),
+  }),
+);
+beforeAll(() => {
   browser = browserOf(client, one);
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
 });
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-  await one.close();
-});
+afterAll(() => one.close());
 
 const usersOf = async (email: string) => (await admin.query(`select * from users where lower(email) = lower($1)`, [email])).rows;
 const auditOf = async (userId: string) => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { jest } from '@jest/globals';
 import pg from 'pg';
 import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
 import { newEmail, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
@@ -15,6 +16,8 @@ import {
   type IssuerAnswer,
   type TestIssuer,
 } from '../../test/oidc-issuer.ts';
+import { OidcClient } from './oidc-client.ts';
+import { oidcProviders } from './oidc-providers.ts';
 import { SecretEncryption } from '../platform/secret-encryption.ts';
 import { Settings } from '../platform/settings.ts';
 
@@ -138,7 +141,7 @@ describe('the answer of a provider', () => {
     ],
     [
       'in place of which is an error',
-      /error in the response body/,
+      /error in the response body \(invalid_grant\)/,
       () => ({ token: (response) => send(response, 400, { error: 'invalid_grant' }) }),
     ],
     [
@@ -270,6 +273,27 @@ describe('a provider that can not be reached', () => {
     const callbackUrl = `${redirectUri}?code=x&state=${stateIn(authorizationUrl)}`;
     const finished = await other.client.finishOidc({ provider: 'slow', state, callbackUrl });
     expect(finished).toMatchObject({ returnTo, code: '', error: 'unavailable' });
+  });
+
+  test('is asked about itself again after an hour', async () => {
+    const encryption = new SecretEncryption('KEY', new Settings({ KEY: encryptionKey }).encryptionKeys('KEY'));
+    const providers = oidcProviders(JSON.stringify({ liar: { ...liar.setting } }));
+    const oidc = new OidcClient(providers, encryption);
+    const metadata = { ...liar.metadata };
+    liar.metadata['issuer'] = liar.url;
+    const asked = () => liar.requests['/.well-known/openid-configuration'] ?? 0;
+    const clock = jest.spyOn(performance, 'now');
+    const atMs = async (ms: number) => {
+      clock.mockReturnValue(ms);
+      await oidc.begin('liar', redirectUri, returnTo);
+      return asked();
+    };
+    try {
+      expect([await atMs(0), await atMs(3_599_999), await atMs(3_600_000), await atMs(3_600_001)]).toEqual([1, 1, 2, 2]);
+    } finally {
+      clock.mockRestore();
+      liar.metadata = metadata;
+    }
   });
 
   test('or answers 5xx, or without an end, makes the answer unavailable', async () => {

@@ -1,27 +1,12 @@
-import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type pg from 'pg';
+import { newUser, password, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import type { User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toUuid } from '../platform/ids.ts';
 
-let database: FreshDatabase;
-let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-});
+useIdentity((own) => ({ client, admin } = own));
 
 const uuid = (user: User) => toUuid('user', user.id)!;
 

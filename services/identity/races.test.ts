@@ -1,7 +1,7 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newTenant, newUser, password, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import { newTenant, newUser, password, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import { addMember, verifyEmail } from '../../test/members.ts';
 import { until } from '../../test/polling.ts';
 import type { User } from '../../proto/gen/identity/v1/identity_pb.js';
@@ -13,23 +13,10 @@ import { hashOf, newToken } from './credentials.ts';
 const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 let database: FreshDatabase;
-let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-});
+useIdentity((own) => ({ database, client, admin } = own));
 
 let lastAddress = 0;
 const origin = () => ({ clientAddress: `198.51.${++lastAddress >> 8}.${lastAddress & 255}`, userAgent: 'test' });

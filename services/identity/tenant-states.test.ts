@@ -1,25 +1,17 @@
 // States of a tenant: who changes them, from which to which, and what they write.
 import { withClient } from '../../deploy/local/databases.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import { newTenant, newUser, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { roles } from '../platform/roles.ts';
 
 let database: FreshDatabase;
-let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let userId: string;
 
+useIdentity((own) => ({ client, database } = own));
 beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
   userId = (await newUser(client)).id;
-});
-
-afterAll(async () => {
-  await identity.end();
-  await database.drop();
 });
 
 type Call = 'suspendTenant' | 'resumeTenant' | 'closeTenant' | 'reopenTenant';

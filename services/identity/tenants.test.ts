@@ -1,25 +1,17 @@
 import { withClient } from '../../deploy/local/databases.ts';
 import { until } from '../../test/polling.ts';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newSlug, newTenant, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import { newSlug, newTenant, newUser, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 
 let database: FreshDatabase;
-let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let userId: string;
 
+useIdentity((own) => ({ client, database } = own));
 beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
   userId = (await newUser(client)).id;
-});
-
-afterAll(async () => {
-  await identity.end();
-  await database.drop();
 });
 
 const books = { name: 'Books', businessType: 'wallet' };

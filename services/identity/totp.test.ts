@@ -1,6 +1,16 @@
-import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { encryptionKey, newEmail, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type pg from 'pg';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import {
+  encryptionKey,
+  newEmail,
+  newUser,
+  password,
+  refusal,
+  startIdentity,
+  useIdentity,
+  type IdentityClient,
+  type RunningIdentity,
+} from '../../test/identity.ts';
 import { newEncryptionKey } from '../../deploy/local/secrets.ts';
 import type { User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toUuid } from '../platform/ids.ts';
@@ -10,22 +20,10 @@ import { stepOfCode } from './totp.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-});
+useIdentity((own) => ({ identity, client, admin, database } = own));
 
 let lastAddress = 0;
 const newAddress = () => `198.51.100.${++lastAddress}`;

@@ -1,8 +1,17 @@
 import { createLocalJWKSet, calculateJwkThumbprint, decodeProtectedHeader, jwtVerify, type JSONWebKeySet } from 'jose';
-import pg from 'pg';
+import type pg from 'pg';
 import { pino } from 'pino';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newTenant, newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import type { FreshDatabase } from '../../test/cluster.ts';
+import {
+  newEmail,
+  newTenant,
+  newUser,
+  password,
+  refusal,
+  useIdentity,
+  type IdentityClient,
+  type RunningIdentity,
+} from '../../test/identity.ts';
 import { until } from '../../test/notifier.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId } from '../platform/ids.ts';
@@ -11,22 +20,10 @@ import { deleteExpiredFailures } from './login-throttle.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
-let client: RunningIdentity['client'];
+let client: IdentityClient;
 let admin: pg.Client;
 
-beforeAll(async () => {
-  database = await freshDatabase('identity', { migrated: true });
-  identity = await startIdentity(database.serviceUrl);
-  client = identity.client;
-  admin = new pg.Client({ connectionString: database.adminUrl });
-  await admin.connect();
-});
-
-afterAll(async () => {
-  await admin.end();
-  await identity.end();
-  await database.drop();
-});
+useIdentity((own) => ({ identity, client, admin, database } = own));
 
 const names = { firstName: 'Ada', lastName: 'Lovelace' };
 let lastAddress = 0;

@@ -93,6 +93,14 @@ test('no secret is logged, whether made, shown, sent, mistyped or refused', asyn
   await post('/v1/auth/password/change', { current: wrong, password: next }, token);
   await post('/v1/auth/password/change', { current: tenant.owner.password, password: next }, token);
   for (const code of [guess, spare]) await cluster.rest('DELETE', '/v1/auth/totp', { key: token, body: { password: next, code } });
+  const person = await cluster.signUp();
+  await post('/v1/auth/email/send', undefined, person.token);
+  const verification = keep('mailed token', (await cluster.mails(person.email))[0]!.token);
+  for (let count = 0; count < 2; count += 1) await post('/v1/auth/email/verify', { token: verification });
+  await post('/v1/auth/password/forgot', { email: person.email });
+  const reset = keep('mailed reset token', (await cluster.mails(person.email, 2))[1]!.token);
+  await fetch(`${cluster.url}/mail/reset-password?token=${reset}`);
+  for (const given of ['short', password, password]) await post('/v1/auth/password/reset', { token: reset, password: given });
   const keys = `/v1/tenants/${tenant.id}/api-keys`;
   const made = (await post(keys, { name: 'x', scopes: ['webhooks:manage'] }, token)).body.data.api_key;
   keep('second API key', made.key);

@@ -1354,7 +1354,7 @@ export declare type LinkOidcRequest = Message<"identity.v1.LinkOidcRequest"> & {
   origin?: Origin | undefined;
 
   /**
-   * As in VerifyUser: into a session that a new password has ended no identity is linked.
+   * Session of the user's token, checked once more; empty: none.
    *
    * @generated from field: string session_id = 5;
    */
@@ -1786,7 +1786,7 @@ export declare type CreateAccessRequest = Message<"identity.v1.CreateAccessReque
   origin?: Origin | undefined;
 
   /**
-   * As in VerifyUser: of a session that a new password has ended comes no key.
+   * Session of the user's token, checked once more; empty: none.
    *
    * @generated from field: string session_id = 5;
    */
@@ -2900,7 +2900,8 @@ export declare const IdentityService: GenService<{
   },
   /**
    * CreateAccess returns an API key for one hour that acts for the user, with scopes of its role, for any member. Each call creates a further key.
-   * It ends with the membership, a change of the role or a reset of the password. Errors: `forbidden` (a scope that the role lacks).
+   * It ends with the membership, a change of the role or a reset of the password. Errors: `forbidden` (a scope that the role lacks),
+   * `unauthenticated` (a new password ended the session).
    *
    * @generated from rpc identity.v1.IdentityService.CreateAccess
    */

@@ -1,0 +1,102 @@
+// The job that deletes tenants: replicas share the work, each tenant is deleted once, and what fails is tried again.
+import pg from 'pg';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
+import { newTenant, newUser, startIdentity, type RunningIdentity } from '../../test/identity.ts';
+import { startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { startNotifier, type RunningNotifier } from '../../test/notifier.ts';
+import { until } from '../../test/polling.ts';
+import { openPool, type Pool } from '../platform/postgres.ts';
+import { openLog } from '../platform/telemetry.ts';
+import { TenantDeletions, type DeletingServices } from './tenant-deletion.ts';
+
+let database: FreshDatabase;
+let identity: RunningIdentity;
+let ledger: RunningLedger;
+let notifier: RunningNotifier;
+let admin: pg.Client;
+let pool: Pool;
+let userId: string;
+
+beforeAll(async () => {
+  database = await freshDatabase('identity', { migrated: true });
+  // It has the job as well, and reaches no ledger.
+  identity = await startIdentity(database.serviceUrl, { LEDGER_ADDR: '127.0.0.1:1', NOTIFIER_ADDR: '127.0.0.1:1' });
+  [ledger, notifier] = await Promise.all([startLedger(), startNotifier({ claims: false })]);
+  admin = new pg.Client({ connectionString: database.adminUrl });
+  await admin.connect();
+  pool = openPool(database.serviceUrl, { name: 'test', max: 6, logger: openLog('test', 'silent') });
+  userId = (await newUser(identity.client)).id;
+});
+
+const started: TenantDeletions[] = [];
+afterEach(() => Promise.all(started.splice(0).map((each) => each.stop())));
+
+afterAll(async () => {
+  await pool.end();
+  await admin.end();
+  await Promise.all([ledger.end(), notifier.end()]);
+  await identity.end();
+  await database.drop();
+});
+
+async function closedTenants(count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let made = 0; made < count; made++) {
+    const tenantId = await newTenant(identity.client, userId);
+    await ledger.client.createAccount({ tenantId, accountCode: 'a', name: 'a', type: 'asset' });
+    await identity.client.closeTenant({ userId, tenantId });
+    ids.push(tenantId);
+  }
+  return ids;
+}
+const makeDue = () => admin.query('update closings set delete_at = now(), next_attempt_at = now() where deleted_at is null');
+const unfinished = async () => (await admin.query('select from closings where deleted_at is null')).rowCount;
+
+/** A replica's job with these services, and what it logs. */
+function replica(services: DeletingServices) {
+  const lines: { level: number; msg: string; tenant?: string }[] = [];
+  const logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[number]) });
+  const deletions = new TenantDeletions({ pool, openServices: () => services, logger, metrics: new Registry() });
+  started.push(deletions);
+  const deleted = () => lines.filter(({ msg }) => msg === 'tenant deleted').map(({ tenant }) => tenant!);
+  return { lines, deleted };
+}
+
+test('replicas share the work, and one that reaches no ledger stops nobody', async () => {
+  const ids = await closedTenants(6);
+  const replicas = [1, 2].map(() => replica({ ledger: ledger.client, notifier: notifier.client }));
+  await makeDue();
+  await until(unfinished, (count) => count === 0);
+  expect(replicas.flatMap(({ deleted }) => deleted()).sort()).toEqual([...ids].sort());
+  const { rows } = await admin.query('select sequence, length(hash) as length from closings');
+  expect(rows).toEqual(ids.map(() => ({ sequence: 1n, length: 64 })));
+  expect((await identity.client.listTenants({ userId })).tenants).toEqual([]);
+});
+
+test('identity is ready while ledger and notifier are away', async () => {
+  expect((await identity.ready()).status).toBe(200);
+});
+
+test('a service that is away is asked again, with one warning', async () => {
+  const [tenantId] = await closedTenants(1);
+  // Its own job would take turns with this one.
+  await identity.end();
+  let calls = 0;
+  const away = (): Promise<never> => {
+    calls++;
+    return Promise.reject(new Error('away'));
+  };
+  const { lines, deleted } = replica({
+    ledger: ledger.client,
+    notifier: { deleteTenant: (request, options) => (calls < 3 ? away() : notifier.client.deleteTenant(request, options)) },
+  });
+  await makeDue();
+  await until(unfinished, (count) => count === 0);
+  expect(calls).toBe(3);
+  expect(deleted()).toEqual([tenantId]);
+  expect(lines.filter(({ level }) => level >= 40).map(({ msg, tenant }) => [msg, tenant])).toEqual([
+    ['deletion of a tenant failed', tenantId],
+  ]);
+});
