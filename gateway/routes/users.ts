@@ -54,7 +54,7 @@ export function sessionRecord(given: Session | undefined, user: User | undefined
 }
 
 /** `data.user`. */
-export function present(user: User | undefined): Record<string, unknown> {
+export function answeredUser(user: User | undefined): Record<string, unknown> {
   if (!user) throw new Error('identity answered without a user');
   return userRecord(user);
 }
@@ -106,7 +106,7 @@ export function userRoutes(app: App, { identity }: Services): void {
         callOptions(request, 15_000),
       );
       reply.code(201);
-      return { success: true, data: { user: present(user) }, message: 'User registered' };
+      return { success: true, data: { user: answeredUser(user) }, message: 'User registered' };
     },
   );
 
@@ -215,7 +215,7 @@ export function userRoutes(app: App, { identity }: Services): void {
     async (request) => {
       const { caller } = request;
       const { user } = await identity.getUser({ userId: caller.actor }, callOptions(request, 5_000));
-      return { success: true, data: { user: present(user) } };
+      return { success: true, data: { user: answeredUser(user) } };
     },
   );
 }

@@ -6,10 +6,10 @@ import { databaseNow, entityManager } from './database.ts';
 import { User } from './entities.ts';
 import * as field from './fields.ts';
 import { enqueueMail, mailOfToken, spendToken, tokenInvalid } from './mails.ts';
+import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
 import { endSessions } from './sessions.ts';
 import { endAccessKeysOfUser } from './tenant-changes.ts';
-import type { LoginParts } from './users.ts';
 
 const validMs = 3_600_000;
 
@@ -18,7 +18,7 @@ const validMs = 3_600_000;
  * nothing is sent. Throws `validation_failed`, {@link Overloaded}.
  */
 export async function forgotPassword(
-  { orm, unauthenticated }: LoginParts,
+  { orm, unauthenticated }: Parts,
   given: { email: string; origin?: Origin | undefined },
   signal: AbortSignal,
 ): Promise<void> {
@@ -39,7 +39,7 @@ export async function forgotPassword(
  * {@link Overloaded}.
  */
 export async function resetPassword(
-  { orm, passwords, unauthenticated }: LoginParts,
+  { orm, passwords, unauthenticated }: Parts,
   given: { token: string; password: string; origin?: Origin | undefined },
   signal: AbortSignal,
 ): Promise<void> {

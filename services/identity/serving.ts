@@ -21,13 +21,13 @@ import { MailWorker } from './mail-worker.ts';
 import { deleteExpiredMails } from './mails.ts';
 import { deleteExpiredCodes } from './oidc.ts';
 import { OidcClient } from './oidc-client.ts';
+import { unauthenticatedLimit, userLimit, type Parts } from './parts.ts';
 import { Passwords } from './passwords.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { deleteExpiredSessions, openSigner } from './sessions.ts';
 import { deleteExpiredFailures } from './login-throttle.ts';
 import { TenantDeletions } from './tenant-deletion.ts';
-import { unauthenticatedLimit, userLimit } from './users.ts';
 
 const retentionMs = 10 * 60_000;
 /** How long a stop waits for mails that are being sent. */
@@ -84,7 +84,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   };
   const { signingKeys, encryptionKeys, deleteAfterMs } = config;
   const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys);
-  const parts = {
+  const parts: Parts = {
     ...{ orm, pool, deleteAfterMs, secrets },
     oidc: new OidcClient(config.oidcProviders, secrets),
     passwords: new Passwords(metrics),

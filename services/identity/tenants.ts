@@ -1,4 +1,4 @@
-// Tenants and their members.
+// Creates and lists tenants.
 import { UniqueConstraintViolationException, type MikroORM } from '@mikro-orm/postgresql';
 import { cutPage } from '../platform/cursor.ts';
 import { toId, uuidAt } from '../platform/ids.ts';

@@ -6,14 +6,12 @@ import { audit, type Origin } from './audit.ts';
 import { hashOf } from './credentials.ts';
 import { entityManager } from './database.ts';
 import * as field from './fields.ts';
-import { checkPassword, type PasswordParts } from './password-change.ts';
+import type { Parts } from './parts.ts';
+import { checkPassword } from './password-change.ts';
 import { Refusal } from './refusal.ts';
 import { endAccessKeys } from './tenant-changes.ts';
-import { checkInTurn, stepOfCode, totpOf, useCode, type FactorParts } from './totp.ts';
+import { checkInTurn, stepOfCode, totpOf, useCode } from './totp.ts';
 import { userById } from './users.ts';
-
-/** What turns it on and off. */
-export type TotpParts = FactorParts & PasswordParts;
 
 /** A call of a user. */
 export interface UserCall {
@@ -30,7 +28,7 @@ const isOff = () => new Refusal('forbidden', 'no second factor is on');
  * authenticators. Throws `validation_failed`, `unauthenticated`, `forbidden`, `rate_limited`, `overloaded`.
  */
 export async function startTotp(
-  parts: TotpParts,
+  parts: Parts,
   given: UserCall & { password: string },
   signal: AbortSignal,
 ): Promise<{ secret: string; url: string }> {
@@ -52,7 +50,7 @@ export async function startTotp(
  * Turns the second factor on, and returns its recovery codes. The code can't be used again to log in. Throws `validation_failed`, `unauthenticated`,
  * `forbidden`, `rate_limited`.
  */
-export async function confirmTotp({ orm, secrets }: FactorParts, given: UserCall & { code: string }): Promise<string[]> {
+export async function confirmTotp({ orm, secrets }: Parts, given: UserCall & { code: string }): Promise<string[]> {
   const code = field.totpCode('code', given.code);
   const user = await userById(orm, given.userId);
   const codes = Array.from({ length: recoveryCodeCount }, newRecoveryCode);
@@ -84,11 +82,7 @@ export async function confirmTotp({ orm, secrets }: FactorParts, given: UserCall
  * Turns the second factor off, and ends the user's access keys in tenants that require one. Throws `validation_failed`, `unauthenticated`,
  * `forbidden`, `rate_limited`, `overloaded`.
  */
-export async function deleteTotp(
-  parts: TotpParts,
-  given: UserCall & { password: string; code: string },
-  signal: AbortSignal,
-): Promise<void> {
+export async function deleteTotp(parts: Parts, given: UserCall & { password: string; code: string }, signal: AbortSignal): Promise<void> {
   const password = field.password('password', given.password);
   const code = field.totpCode('code', given.code);
   const user = await userById(parts.orm, given.userId);

@@ -10,14 +10,8 @@ import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
 import * as field from './fields.ts';
 import { admitCode, recordInTurn, takeTurn } from './login-throttle.ts';
+import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
-
-/** What checks a second factor. */
-export interface FactorParts {
-  orm: MikroORM;
-  /** Encrypts secrets of second factors; their owner is the user's UUID. */
-  secrets: SecretEncryption;
-}
 
 /** Seconds of a step, as every authenticator expects. */
 const period = 30;
@@ -39,7 +33,7 @@ export function stepOfCode(secret: string, code: string, nowMs: number): number 
  * `validation_failed`.
  */
 export async function checkSecondFactor(
-  { orm, secrets }: FactorParts,
+  { orm, secrets }: Parts,
   userId: string,
   code: string | undefined,
   origin: Origin | undefined,
