@@ -104,10 +104,11 @@ export async function auditTenants(
   return audited;
 }
 
-/** The last event of a tenant that was deleted, or of which rows are left; null where it was not. */
+/** The last event of a tenant that was deleted, or of which rows are left; null where it was not. One with a head was not, whatever is noted. */
 export async function endOfDeleted(client: pg.Client, tenant: string): Promise<Pick<LogRow, 'sequence' | 'hash'> | null> {
   const { rows } = await client.query<{ sequence: string; hash: Buffer }>(
-    'select last_sequence::text as sequence, last_hash as hash from deleted_tenants where tenant_id = $1',
+    `select last_sequence::text as sequence, last_hash as hash from deleted_tenants d where tenant_id = $1
+      and not exists (select from heads where tenant_id = d.tenant_id)`,
     [tenant],
   );
   return rows[0] ? { sequence: BigInt(rows[0].sequence), hash: rows[0].hash } : null;
