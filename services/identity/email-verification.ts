@@ -1,7 +1,6 @@
 // Verification of email addresses, by a token that is mailed.
 import type { MikroORM } from '@mikro-orm/postgresql';
-import { toId } from '../platform/ids.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
 import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
@@ -34,12 +33,7 @@ export async function verifyEmail(orm: MikroORM, token: string, origin: Origin |
     const nowMs = await databaseNow(em);
     const emailVerifiedAt = new Date(nowMs);
     await em.nativeUpdate(User, { id: user.id }, { emailVerifiedAt });
-    await audit(
-      em,
-      { user: user.id },
-      { type: 'email.verified', actor: null, subject: toId('user', user.id), origin, data: { email } },
-      nowMs,
-    );
+    await auditUser(em, user.id, { type: 'email.verified', byUser: false, origin, data: { email } }, nowMs);
     return { ...user, emailVerifiedAt };
   });
 }

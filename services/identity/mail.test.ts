@@ -15,6 +15,7 @@ import {
 } from '../../test/identity.ts';
 import { until } from '../../test/polling.ts';
 import { toUuid } from '../platform/ids.ts';
+import { deleteMails } from './retention.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
@@ -150,13 +151,12 @@ describe('a token', () => {
     await identity.mails(user.email);
     const rows = async () =>
       (await admin.query('select from mails join mail_tokens on mail_id = id where email = $1', [user.email])).rowCount;
-    const { deleteExpiredMails } = await import('./mails.ts');
     const pool = new pg.Pool({ connectionString: database.serviceUrl });
     await admin.query(`update mails set expires_at = now() - interval '1 s' where email = $1`, [user.email]);
-    await deleteExpiredMails(pool);
+    await deleteMails(pool);
     expect(await rows()).toBe(1);
     await admin.query(`update mails set created_at = now() - interval '61 min' where email = $1`, [user.email]);
-    await deleteExpiredMails(pool);
+    await deleteMails(pool);
     expect(await rows()).toBe(0);
     await pool.end();
   });

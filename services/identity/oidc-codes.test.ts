@@ -8,7 +8,7 @@ import { until } from '../../test/polling.ts';
 import { browserOf, type Browser, newSubject, person, startIssuer, type TestIssuer } from '../../test/oidc-issuer.ts';
 import { toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
-import { deleteExpiredCodes } from './oidc.ts';
+import { deleteCodes } from './retention.ts';
 
 // By another connection: within a transaction these statistics stand still.
 const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
@@ -207,7 +207,7 @@ describe('a code', () => {
     await admin.query(`update oidc_codes set expires_at = now() - interval '1 ms' where hash = encode(sha256($1::bytea), 'hex')`, [code]);
     expect(await refusal(browser.exchange(code))).toMatchObject({ reason: 'unauthenticated' });
     const pool = openPool(database.serviceUrl, { max: 1, name: 'test', logger: pino({ level: 'silent' }) });
-    await deleteExpiredCodes(pool);
+    await deleteCodes(pool);
     await pool.end();
     const left = await admin.query(`select count(*)::int from oidc_codes where hash = encode(sha256($1::bytea), 'hex')`, [code]);
     expect(left.rows).toEqual([{ count: 0 }]);

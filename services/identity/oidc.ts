@@ -1,16 +1,14 @@
 // Logins with identity providers: from the provider's answer to a code, from a code to a user and a session.
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
-import { toId } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { hashOf, newToken } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
 import * as field from './fields.ts';
 import type { OidcIdentity } from './oidc-client.ts';
 import { Refusal } from './refusal.ts';
-import { deleteExpired, lockSession } from './sessions.ts';
+import { lockSession } from './sessions.ts';
 
 /** How long a code is valid. */
 const codeSeconds = 60;
@@ -85,11 +83,6 @@ export async function linkCode(
   });
 }
 
-/** Deletes codes that have expired. */
-export async function deleteExpiredCodes(pool: Pool): Promise<void> {
-  await deleteExpired(pool, 'oidc_codes', 'hash');
-}
-
 async function spend(em: EntityManager, code: string): Promise<Code> {
   // The update decides between two calls at once: the second waits for the row, then finds it spent.
   const [spent] = await em.execute<Code[]>(`update oidc_codes set spent_at = now() where ${isValid} returning *`, [hashOf(code)]);
@@ -130,7 +123,7 @@ async function createUser(em: EntityManager, code: Code, origin: Origin | undefi
   );
   // Registered meanwhile.
   if (inserted.length === 0) throw taken(emailTaken);
-  await audit(em, { user: id }, { ...byUser(id, origin), type: 'user.registered', data: { provider: code.provider } }, nowMs);
+  await auditUser(em, id, { type: 'user.registered', byUser: true, origin, data: { provider: code.provider } }, nowMs);
   return em.findOneOrFail(User, { id });
 }
 
@@ -139,12 +132,7 @@ async function link(em: EntityManager, code: Code, userId: string, origin: Origi
   await em.execute('insert into oidc_identities (issuer, subject, provider, user_id, created_at) values (?, ?, ?, ?, ?)', [
     ...[issuer, subject, provider, userId, new Date(nowMs)],
   ]);
-  await audit(em, { user: userId }, { ...byUser(userId, origin), type: 'identity.linked', data: { provider, issuer } }, nowMs);
-}
-
-function byUser(userId: string, origin: Origin | undefined) {
-  const user = toId('user', userId);
-  return { actor: user, subject: user, origin };
+  await auditUser(em, userId, { type: 'identity.linked', byUser: true, origin, data: { provider, issuer } }, nowMs);
 }
 
 const emailTaken = 'another user has this email: log in as that user and link the identity';

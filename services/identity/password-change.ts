@@ -1,6 +1,5 @@
 // The password of a user that is logged in: checks it, and replaces it.
-import { toId } from '../platform/ids.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import type { UserRow } from './entities.ts';
 import * as field from './fields.ts';
@@ -70,8 +69,7 @@ export async function changePassword(parts: Parts, given: PasswordChange, signal
       if (changed.length === 0) throw wrongPassword();
       const nowMs = await databaseNow(em);
       await endSessions(em, user.id, given.sessionId, nowMs);
-      const subject = toId('user', user.id);
-      await audit(em, { user: user.id }, { type: 'password.changed', actor: subject, subject, origin }, nowMs);
+      await auditUser(em, user.id, { type: 'password.changed', byUser: true, origin }, nowMs);
     }),
   );
 }

@@ -1,7 +1,6 @@
 // Forgotten passwords: a token is mailed to the address of a user, and sets a new password once.
 import { raw } from '@mikro-orm/postgresql';
-import { toId } from '../platform/ids.ts';
-import { audit, lockUser, type Origin } from './audit.ts';
+import { auditUser, lockUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User } from './entities.ts';
 import * as field from './fields.ts';
@@ -59,8 +58,7 @@ export async function resetPassword(
       const user = await em.findOneOrFail(User, { id: found.id }, { refresh: true });
       await em.execute(`select set_config('app.user_id', ?, true)`, [user.id]);
       const nowMs = await databaseNow(em);
-      const subject = toId('user', user.id);
-      await audit(em, { user: user.id }, { type: 'password.reset', actor: null, subject, origin: given.origin }, nowMs);
+      await auditUser(em, user.id, { type: 'password.reset', byUser: false, origin: given.origin }, nowMs);
       await em.nativeUpdate(User, { id: user.id }, { passwordHash });
       await endSessions(em, user.id, null, nowMs);
       await endAccessKeysOfUser(em, user.id, nowMs);

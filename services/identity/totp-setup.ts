@@ -1,8 +1,7 @@
 // Turns the second factor of a user on and off.
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Secret } from 'otpauth';
-import { toId } from '../platform/ids.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { hashOf } from './credentials.ts';
 import { entityManager } from './database.ts';
 import * as field from './fields.ts';
@@ -71,7 +70,7 @@ export async function confirmTotp({ orm, secrets }: Parts, given: UserCall & { c
       id,
       `{${codes.map((text) => hashOf(field.totpCode('code', text))).join()}}`,
     ]);
-    await auditUser(em, 'totp.enabled', id, given.origin, nowMs);
+    await auditUser(em, id, { type: 'totp.enabled', byUser: true, origin: given.origin }, nowMs);
     return true;
   });
   if (failure) throw wrongCode();
@@ -98,7 +97,7 @@ export async function deleteTotp(parts: Parts, given: UserCall & { password: str
     await em.execute('delete from recovery_codes where user_id = ?', [current.id]);
     await mayChange(em, requiring);
     await endAccessKeys(em, current.id, nowMs);
-    await auditUser(em, 'totp.disabled', current.id, given.origin, nowMs);
+    await auditUser(em, current.id, { type: 'totp.disabled', byUser: true, origin: given.origin }, nowMs);
     return true;
   });
   if (failure) throw wrongCode();
@@ -122,11 +121,6 @@ async function lockTenants(em: EntityManager, userId: string): Promise<string[]>
 /** Lets the transaction change these tenants (UUIDs), and no others. */
 async function mayChange(em: EntityManager, tenants: string[]): Promise<void> {
   await em.execute(`select set_config('app.tenants', ?, true)`, [`{${tenants.join()}}`]);
-}
-
-async function auditUser(em: EntityManager, type: string, userId: string, origin: Origin | undefined, nowMs: number): Promise<void> {
-  const user = toId('user', userId);
-  await audit(em, { user: userId }, { type, actor: user, subject: user, origin }, nowMs);
 }
 
 const wrongCode = () => new Refusal('forbidden', 'wrong code');

@@ -2,9 +2,8 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { TOTP } from 'otpauth';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
-import { toId } from '../platform/ids.ts';
 import type { SecretEncryption } from '../platform/secret-encryption.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { hashOf } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
@@ -112,8 +111,6 @@ async function useRecoveryCode(
     'select count(*)::int as count from recovery_codes where user_id = ? and spent_at is null',
     [userId],
   );
-  const user = toId('user', userId);
-  const data = { remaining: left.count };
-  await audit(em, { user: userId }, { type: 'recovery_code.used', actor: user, subject: user, origin, data }, nowMs);
+  await auditUser(em, userId, { type: 'recovery_code.used', byUser: true, origin, data: { remaining: left.count } }, nowMs);
   return true;
 }

@@ -2,8 +2,7 @@
 import { raw, type EntityManager, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
-import { toId } from '../platform/ids.ts';
-import { audit } from './audit.ts';
+import { auditUser } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
 import type { Parts } from './parts.ts';
@@ -44,8 +43,7 @@ export async function register({ orm, passwords, unauthenticated }: Parts, given
     // A unique violation would put the email into PostgreSQL's log.
     const { affectedRows } = await em.createQueryBuilder(User).insert(user).onConflict().ignore().execute<QueryResult>('run');
     if (affectedRows === 0) throw taken();
-    const subject = toId('user', user.id);
-    await audit(em, { user: user.id }, { type: 'user.registered', actor: subject, subject, origin: given }, createdAt.getTime());
+    await auditUser(em, user.id, { type: 'user.registered', byUser: true, origin: given }, createdAt.getTime());
     return user;
   };
   return unauthenticated.run(address, signal, () => entityManager(orm).transactional(work));
