@@ -48,8 +48,8 @@ export async function listMembers(orm: MikroORM, given: TenantCall & field.PageR
 }
 
 /**
- * Changes a member's role and ends its access keys, for a lower one also its open invitations; the same role again changes nothing. Throws `validation_failed`, `member_not_found`, `last_owner`
- * and as {@link changeTenant}.
+ * Changes a member's role and ends its access keys, for a lower one also its open invitations; the same role again changes nothing. Throws
+ * `validation_failed`, `member_not_found`, `last_owner` and as {@link changeTenant}.
  */
 export async function updateMember(orm: MikroORM, given: MemberReference & { role: string }): Promise<Member> {
   const role = field.oneOf('role', given.role, roles) as Role;
@@ -68,7 +68,8 @@ export async function updateMember(orm: MikroORM, given: MemberReference & { rol
 }
 
 /**
- * Removes a member and ends its access keys and open invitations. Every member may remove itself. Throws `member_not_found`, `last_owner` and as {@link changeTenant}.
+ * Removes a member and ends its access keys and open invitations. Every member may remove itself. Throws `member_not_found`, `last_owner` and as
+ * {@link changeTenant}.
  */
 export async function removeMember(orm: MikroORM, given: MemberReference): Promise<void> {
   const role = given.memberId === given.userId ? 'viewer' : 'admin';
