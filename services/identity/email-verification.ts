@@ -4,7 +4,7 @@ import { auditUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
 import * as field from './fields.ts';
-import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
+import { enqueueMail, spendToken, tokenInvalid } from './mail/mails.ts';
 
 const validMs = 24 * 3_600_000;
 

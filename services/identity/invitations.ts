@@ -7,7 +7,7 @@ import { audit, type Origin } from './audit.ts';
 import { databaseNow, entityManager, setTenants } from './database.ts';
 import { Invitation, Membership, Tenant, User, type InvitationRow, type TenantRow } from './entities.ts';
 import * as field from './fields.ts';
-import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
+import { enqueueMail, spendToken, tokenInvalid } from './mail/mails.ts';
 import { assertMayChange, withUsers, type Member } from './members.ts';
 import { Refusal } from './refusal.ts';
 import { assertActive, changeTenant, readTenant, revokeInvitations, type TenantCall, tenantUuid } from './tenant-changes.ts';

@@ -3,7 +3,7 @@ import type { MikroORM } from '@mikro-orm/postgresql';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import type { Pool } from '../platform/postgres.ts';
 import type { SecretEncryption } from '../platform/secret-encryption.ts';
-import type { OidcClient } from './oidc-client.ts';
+import type { OidcClient } from './oidc/oidc-client.ts';
 import type { Passwords } from './passwords.ts';
 import type { Signer } from './sessions.ts';
 

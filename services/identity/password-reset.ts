@@ -4,7 +4,7 @@ import { auditUser, lockUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User } from './entities.ts';
 import * as field from './fields.ts';
-import { enqueueMail, mailOfToken, spendToken, tokenInvalid } from './mails.ts';
+import { enqueueMail, mailOfToken, spendToken, tokenInvalid } from './mail/mails.ts';
 import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
 import { endSessions } from './sessions.ts';

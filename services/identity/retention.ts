@@ -1,7 +1,7 @@
 // Deletes what has expired.
 import type { Pool } from '../platform/postgres.ts';
 import { failureWindowSeconds } from './login-throttle.ts';
-import { mailWindowSeconds } from './mails.ts';
+import { mailWindowSeconds } from './mail/mails.ts';
 
 /** For so long users' audit logs are kept. */
 const auditDays = 400;

@@ -10,7 +10,7 @@ import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
 import { keyMessage, sessionMessage, userMessage } from './mapping.ts';
 import { memberCalls } from './member-rpc.ts';
-import { oidcCalls } from './oidc-rpc.ts';
+import { oidcCalls } from './oidc/oidc-rpc.ts';
 import type { Parts } from './parts.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
 import { memberOf, tenantUuid } from './tenant-changes.ts';

@@ -1,14 +1,14 @@
 import { TOTP } from 'otpauth';
 import type pg from 'pg';
 import { pino } from 'pino';
-import { withClient } from '../../deploy/local/databases.ts';
-import type { FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newUser, password, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
-import { until } from '../../test/polling.ts';
-import { browserOf, type Browser, newSubject, person, startIssuer, type TestIssuer } from '../../test/oidc-issuer.ts';
-import { toUuid } from '../platform/ids.ts';
-import { openPool } from '../platform/postgres.ts';
-import { deleteCodes } from './retention.ts';
+import { withClient } from '../../../deploy/local/databases.ts';
+import type { FreshDatabase } from '../../../test/cluster.ts';
+import { newEmail, newUser, password, refusal, useIdentity, type IdentityClient } from '../../../test/identity.ts';
+import { until } from '../../../test/polling.ts';
+import { browserOf, type Browser, newSubject, person, startIssuer, type TestIssuer } from '../../../test/oidc-issuer.ts';
+import { toUuid } from '../../platform/ids.ts';
+import { openPool } from '../../platform/postgres.ts';
+import { deleteCodes } from '../retention.ts';
 
 // By another connection: within a transaction these statistics stand still.
 const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
-import type { FreshDatabase } from '../../test/cluster.ts';
+import type { FreshDatabase } from '../../../test/cluster.ts';
 import {
   newEmail,
   newTenant,
@@ -12,10 +12,10 @@ import {
   useIdentity,
   type IdentityClient,
   type RunningIdentity,
-} from '../../test/identity.ts';
-import { until } from '../../test/polling.ts';
-import { toUuid } from '../platform/ids.ts';
-import { deleteMails } from './retention.ts';
+} from '../../../test/identity.ts';
+import { until } from '../../../test/polling.ts';
+import { toUuid } from '../../platform/ids.ts';
+import { deleteMails } from '../retention.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;

@@ -1,17 +1,17 @@
 // The gRPC calls of logins with identity providers.
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
-import type { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import { logFields } from '../platform/serve.ts';
-import { answer, forUsers } from './calls.ts';
-import { entityManager } from './database.ts';
-import * as field from './fields.ts';
-import { sessionMessage, userMessage } from './mapping.ts';
+import type { IdentityService } from '../../../proto/gen/identity/v1/identity_pb.js';
+import { logFields } from '../../platform/serve.ts';
+import { answer, forUsers } from '../calls.ts';
+import { entityManager } from '../database.ts';
+import * as field from '../fields.ts';
+import { sessionMessage, userMessage } from '../mapping.ts';
 import { createCode, linkCode, spendCode, userOfCode } from './oidc.ts';
 import { OidcFailure } from './oidc-client.ts';
-import type { Parts } from './parts.ts';
-import { Refusal } from './refusal.ts';
-import { openSession } from './sessions.ts';
-import { checkSecondFactor } from './totp.ts';
+import type { Parts } from '../parts.ts';
+import { Refusal } from '../refusal.ts';
+import { openSession } from '../sessions.ts';
+import { checkSecondFactor } from '../totp.ts';
 
 type OidcCalls = 'startOidc' | 'finishOidc' | 'exchangeOidcCode' | 'linkOidc';
 

@@ -1,9 +1,9 @@
 // Mails to send, written with the change that causes them, and the tokens that they carry.
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { rateLimitMetadata } from '../platform/errors.ts';
-import { uuidAt } from '../platform/ids.ts';
-import { hashOf } from './credentials.ts';
-import { Refusal } from './refusal.ts';
+import { rateLimitMetadata } from '../../platform/errors.ts';
+import { uuidAt } from '../../platform/ids.ts';
+import { hashOf } from '../credentials.ts';
+import { Refusal } from '../refusal.ts';
 
 /** What a mail is for. */
 export type MailKind = 'verification' | 'reset' | 'invitation';

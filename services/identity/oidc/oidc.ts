@@ -1,14 +1,14 @@
 // Logins with identity providers: from the provider's answer to a code, from a code to a user and a session.
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
-import { auditUser, type Origin } from './audit.ts';
-import { hashOf, newToken } from './credentials.ts';
-import { databaseNow, entityManager } from './database.ts';
-import { User, type UserRow } from './entities.ts';
-import * as field from './fields.ts';
+import { auditUser, type Origin } from '../audit.ts';
+import { hashOf, newToken } from '../credentials.ts';
+import { databaseNow, entityManager } from '../database.ts';
+import { User, type UserRow } from '../entities.ts';
+import * as field from '../fields.ts';
 import type { OidcIdentity } from './oidc-client.ts';
-import { Refusal } from './refusal.ts';
-import { lockSession } from './sessions.ts';
+import { Refusal } from '../refusal.ts';
+import { lockSession } from '../sessions.ts';
 
 /** How long a code is valid. */
 const codeSeconds = 60;
