@@ -7,6 +7,7 @@ import { pagination, record, ref } from '../records.ts';
 import { callOptions, memberCall, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 
+/** A member of the examples. */
 export const exampleMember = {
   user_id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
   email: 'grace@example.com',

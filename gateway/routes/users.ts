@@ -7,6 +7,7 @@ import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { rateLimitFields, timeOf, userRecord } from '../mapping.ts';
 
+/** A user of the examples. */
 export const exampleUser = {
   id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
   email: 'ada@example.com',
@@ -17,6 +18,7 @@ export const exampleUser = {
   totp_enabled: false,
   created_at: '2030-01-31T12:00:00.000Z',
 };
+/** A session of the examples. */
 export const exampleSession = {
   token: 'eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJsZWRnZXIifQ.c2lnbmF0dXJl',
   expires_at: '2030-01-31T13:00:00.000Z',

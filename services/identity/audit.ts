@@ -93,13 +93,13 @@ export async function lockUser(em: EntityManager, userId: string): Promise<boole
 }
 
 /** The hash of an entry after the entry with the hash `previous` (hex): SHA-256 of that and the SHA-256 of the entry's canonical JSON. */
-export function entryHash(previous: string, entry: AuditEntry): string {
+function entryHash(previous: string, entry: AuditEntry): string {
   const content = createHash('sha256').update(canonicalJson(entry)).digest();
   return createHash('sha256').update(Buffer.from(previous, 'hex')).update(content).digest('hex');
 }
 
 /** JSON with sorted members and no blanks (RFC 8785). Its numbers are integers. */
-export function canonicalJson(value: unknown): string {
+function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));

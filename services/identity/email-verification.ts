@@ -3,19 +3,17 @@ import type { MikroORM } from '@mikro-orm/postgresql';
 import { auditUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
+import * as field from './fields.ts';
 import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
-import { Refusal } from './refusal.ts';
-import { userUuid } from './tenants.ts';
 
 const validMs = 24 * 3_600_000;
 
 /** Mails a token to the user's address, unless that is verified. Throws `unauthenticated`, `rate_limited`. */
 export async function sendVerificationEmail(orm: MikroORM, userId: string): Promise<void> {
-  const unknown = () => new Refusal('unauthenticated', 'unknown user');
-  const id = userUuid(userId, unknown);
+  const id = field.userUuid(userId);
   await entityManager(orm).transactional(async (em) => {
     const user = await em.findOne(User, { id });
-    if (!user) throw unknown();
+    if (!user) throw field.unknownUser();
     if (user.emailVerifiedAt) return;
     const nowMs = await databaseNow(em);
     const { email } = user;

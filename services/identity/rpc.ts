@@ -13,9 +13,8 @@ import { memberCalls } from './member-rpc.ts';
 import { oidcCalls } from './oidc-rpc.ts';
 import type { Parts } from './parts.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
-import { memberOf } from './tenant-changes.ts';
+import { memberOf, tenantUuid } from './tenant-changes.ts';
 import { tenantCalls } from './tenant-rpc.ts';
-import { tenantUuid } from './tenants.ts';
 import { login, register, userById } from './users.ts';
 
 /** The calls of `identity.v1.IdentityService`. */

@@ -3,7 +3,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { Secret } from 'otpauth';
 import { auditUser, type Origin } from './audit.ts';
 import { hashOf } from './credentials.ts';
-import { entityManager } from './database.ts';
+import { entityManager, setTenants } from './database.ts';
 import * as field from './fields.ts';
 import type { Parts } from './parts.ts';
 import { checkPassword } from './password-change.ts';
@@ -95,7 +95,7 @@ export async function deleteTotp(parts: Parts, given: UserCall & { password: str
     if (!(await useCode(em, parts.secrets, current, code, nowMs, given.origin))) return false;
     await em.execute('update users set totp_secret = null, totp_pending = null, totp_step = null where id = ?', [current.id]);
     await em.execute('delete from recovery_codes where user_id = ?', [current.id]);
-    await mayChange(em, requiring);
+    await setTenants(em, requiring);
     await endAccessKeys(em, current.id, nowMs);
     await auditUser(em, current.id, { type: 'totp.disabled', byUser: true, origin: given.origin }, nowMs);
     return true;
@@ -107,7 +107,7 @@ export async function deleteTotp(parts: Parts, given: UserCall & { password: str
 async function lockTenants(em: EntityManager, userId: string): Promise<string[]> {
   const own = await em.execute<{ tenant_id: string }[]>('select tenant_id from memberships where user_id = ?', [userId]);
   // Row-level security lets a row be locked only where it may be changed.
-  await mayChange(
+  await setTenants(
     em,
     own.map((row) => row.tenant_id),
   );
@@ -116,11 +116,6 @@ async function lockTenants(em: EntityManager, userId: string): Promise<string[]>
      order by tenant_id for share`,
   );
   return tenants.filter((tenant) => tenant.require_totp).map((tenant) => tenant.tenant_id);
-}
-
-/** Lets the transaction change these tenants (UUIDs), and no others. */
-async function mayChange(em: EntityManager, tenants: string[]): Promise<void> {
-  await em.execute(`select set_config('app.tenants', ?, true)`, [`{${tenants.join()}}`]);
 }
 
 const wrongCode = () => new Refusal('forbidden', 'wrong code');

@@ -83,9 +83,8 @@ export async function login(
 
 /** The user of an identifier. Throws `unauthenticated`: the token is valid, but its user is unknown. */
 export async function userById(orm: MikroORM, id: string): Promise<UserRow> {
-  const unknown = () => new Refusal('unauthenticated', 'unknown user');
-  const user = await entityManager(orm).findOne(User, { id: field.uuidOf('user', id, unknown) });
-  if (!user) throw unknown();
+  const user = await entityManager(orm).findOne(User, { id: field.userUuid(id) });
+  if (!user) throw field.unknownUser();
   return user;
 }
 
