@@ -30,6 +30,8 @@ const pollMs = 1_000;
 const retrySeconds = 2;
 /** A call deletes for two seconds; a slow disk may take longer. */
 const callTimeoutMs = 12_000;
+/** Entries of an audit log that a transaction deletes. */
+const maxAuditRows = 20_000;
 /** Longer than a step with its two calls: another replica goes on with what a killed one has begun. */
 const leaseSeconds = 30;
 
@@ -148,8 +150,8 @@ export class TenantDeletions {
 
   private async finish(tenant: string, { lastSequence, lastHash }: LogEnd): Promise<void> {
     const { pool, logger } = this.options;
+    while ((await this.deleteAudit(tenant)) > 0n) this.stopping.signal.throwIfAborted();
     const isDone = await inTransaction(pool, [tenant], async (client) => {
-      await client.query('select delete_tenant_audit($1)', [tenant]);
       await client.query('delete from tenants where tenant_id = $1', [tenant]);
       const finished = await client.query(
         'update closings set deleted_at = clock_timestamp(), sequence = $2, hash = $3 where tenant_id = $1 and deleted_at is null',
@@ -160,6 +162,14 @@ export class TenantDeletions {
     if (!isDone) return;
     this.deleted.inc();
     logger.info({ tenant: toId('tenant', tenant), sequence: lastSequence, hash: lastHash }, 'tenant deleted');
+  }
+
+  /** Deletes a part of the audit log, so that no statement exceeds its time limit; returns how many entries. */
+  private async deleteAudit(tenant: string): Promise<bigint> {
+    const { rows } = await inTransaction(this.options.pool, [tenant], (client) =>
+      client.query<{ deleted: bigint }>('select delete_tenant_audit($1, $2) as deleted', [tenant, maxAuditRows]),
+    );
+    return rows[0]?.deleted ?? 0n;
   }
 
   /** One warning for failures in a row. */
