@@ -17,7 +17,7 @@ function show(name, isShown) {
   }
 }
 
-/** Calls the API, whose paths are beside this page's. Throws its error, with `code`. */
+/** Calls the API; its paths are relative to this page. Throws its error, with `code`. */
 async function post(path, body, jwt) {
   const answer = await fetch(`../v1/${path}`, {
     method: 'POST',

@@ -1,11 +1,12 @@
 // Routes of invitations to a tenant.
 import { roles } from '../../services/platform/roles.ts';
-import { email, object, oneOf, paging, secret } from '../fields.ts';
+import { email, object, oneOf, paging } from '../fields.ts';
 import { invitationRecord, memberRecord, tenantRecord } from '../mapping.ts';
 import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, memberCall, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
+import { exampleToken, mailToken } from './email-verification.ts';
 import { exampleMember } from './members.ts';
 import { exampleTenant } from './tenants.ts';
 
@@ -127,9 +128,7 @@ function acceptRoute(app: App, { identity }: Pick<Services, 'identity'>): void {
     '/v1/invitations/accept',
     {
       schema: {
-        body: object({
-          token: secret(1, 512, { description: 'From the mail.', example: 'x7Yk2V9qLw4Rn8Tz3Bm6Hc1Jd5Fs0GpQaEuIoXyWvUt' }),
-        }),
+        body: object({ token: mailToken }),
       },
       config: {
         access: { by: 'user' },
@@ -141,7 +140,7 @@ function acceptRoute(app: App, { identity }: Pick<Services, 'identity'>): void {
             'Makes the caller a member. The invitation must have been sent to the caller’s verified email (`email_unverified`, `forbidden`).',
             'A token works once. A call that is rejected for another reason leaves it valid.',
           ].join(' '),
-          bodies: { token: { token: 'x7Yk2V9qLw4Rn8Tz3Bm6Hc1Jd5Fs0GpQaEuIoXyWvUt' } },
+          bodies: { token: { token: exampleToken } },
           answers: {
             200: {
               description: 'Accepted',

@@ -19,6 +19,7 @@ const exampleKey = {
   expires_at: null,
   revoked_at: null,
 };
+/** The text of a key of the examples. */
 export const exampleText = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs0bx9Qd';
 const withText = {
   allOf: [ref('ApiKey'), record({ key: { type: 'string', description: 'The key itself, shown only once.' } })],

@@ -7,6 +7,7 @@ import { pagination, record, ref } from '../records.ts';
 import { callOptions, memberCall, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 
+/** A member of the examples. */
 export const exampleMember = {
   user_id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
   email: 'grace@example.com',
@@ -63,7 +64,7 @@ export function memberRoutes(app: App, { identity }: Services): void {
           summary: 'Change the role of a member',
           description: [
             'For owners and admins of the tenant. Only owners make and change owners, and the last owner stays (`last_owner`).',
-            'The member’s access keys end everywhere within 5 seconds. The same role again changes nothing.',
+            'The member’s access keys end everywhere within 5 seconds. A lower role revokes the open invitations that it sent. The same role again changes nothing.',
           ].join(' '),
           bodies: { accountant: { role: 'accountant' } },
           answers: {
@@ -94,7 +95,7 @@ export function memberRoutes(app: App, { identity }: Services): void {
           summary: 'Remove a member',
           description: [
             'For owners and admins of the tenant. Any member may remove itself. Only owners remove owners, and the last owner stays (`last_owner`).',
-            'The member’s access keys end everywhere within 5 seconds. API keys that it made stay. A second call is rejected (`member_not_found`).',
+            'The member’s access keys end everywhere within 5 seconds. Open invitations that it sent are revoked. API keys that it made stay: revoke those that it may know. A second call is rejected (`member_not_found`).',
           ].join(' '),
           answers: {
             200: {

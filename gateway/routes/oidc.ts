@@ -6,7 +6,7 @@ import { object, optional, secret } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { exampleSession, exampleUser, present, session, sessionRecord, totpCode } from './users.ts';
+import { exampleSession, exampleUser, answeredUser, session, sessionRecord, totpCode } from './users.ts';
 
 /** What these routes take from the settings. */
 export interface OidcSettings {
@@ -165,9 +165,10 @@ export function oidcRoutes(app: App, { identity, publicUrl, corsOrigins }: Servi
     },
     async (request) => {
       const { provider } = request.params as { provider: string };
-      const rpcRequest = { userId: request.caller.actor, provider, code: request.body.code, origin: originOf(request) };
+      const { actor: userId, sessionId = '' } = request.caller;
+      const rpcRequest = { userId, sessionId, provider, code: request.body.code, origin: originOf(request) };
       const { user } = await identity.linkOidc(rpcRequest, callOptions(request, 5_000));
-      return { success: true, data: { user: present(user) }, message: 'Identity linked' };
+      return { success: true, data: { user: answeredUser(user) }, message: 'Identity linked' };
     },
   );
 }

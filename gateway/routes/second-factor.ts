@@ -1,52 +1,21 @@
-// Routes of a user that is logged in for its password and its second factor.
+// Routes that turn a user's second factor on and off.
 import { object, secret } from '../fields.ts';
 import { flag, id, list, record, string } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { exampleUser, noData } from './users.ts';
+import { counted, ownPassword } from './passwords.ts';
+import { exampleUser } from './users.ts';
 
-const ownPassword = (example: string) => secret(1, 128, { description: 'The password that is valid now.', example });
-const counted = 'Wrong ones count as failed logins.';
 const exampleSecret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ';
 const exampleCodes = ['k7dq-2mzx-w4hn-rb5y', 'p3fa-vt6c-j2us-ne7o', 'zq5i-g4wd-xm3k-6lhb', 'b2yr-c7pt-uf5n-aos4', 'h6je-3vqm-kx2w-dzi5'];
 const recoveryCodes = [...exampleCodes, ...exampleCodes.map((code) => code.split('-').reverse().join('-'))];
-
-/** `/v1/auth/password/change`. */
-export function passwordRoutes(app: App, { identity }: Services): void {
-  app.post(
-    '/v1/auth/password/change',
-    {
-      schema: {
-        body: object({ current: ownPassword('correct horse battery'), password: secret(8, 128, { example: 'staple horse correct' }) }),
-      },
-      config: {
-        access: { by: 'user' },
-        doc: {
-          id: 'changePassword',
-          tag: 'Users',
-          summary: 'Change my password',
-          description: `Ends all other sessions of the user at once, with their tokens. ${counted} A user without a password gets one by the mail of a password reset.`,
-          bodies: { change: { current: 'correct horse battery', password: 'staple horse correct' } },
-          answers: { 200: { description: 'Changed', ...noData, message: 'Password changed' } },
-          errors: ['forbidden', 'rate_limited'],
-        },
-      },
-    },
-    async (request) => {
-      const { caller, body } = request;
-      const given = { userId: caller.actor, sessionId: caller.sessionId ?? '', ...body, origin: originOf(request) };
-      await identity.changePassword(given, callOptions(request, 15_000));
-      return { success: true, data: {}, message: 'Password changed' };
-    },
-  );
-}
 
 /** `/v1/auth/totp`. */
 export function secondFactorRoutes(app: App, { identity }: Services): void {
   app.post(
     '/v1/auth/totp',
     {
-      schema: { body: object({ password: ownPassword('correct horse battery') }) },
+      schema: { body: object({ password: ownPassword }) },
       config: {
         access: { by: 'user' },
         doc: {
@@ -112,7 +81,7 @@ export function secondFactorRoutes(app: App, { identity }: Services): void {
     {
       schema: {
         body: object({
-          password: ownPassword('correct horse battery'),
+          password: ownPassword,
           code: secret(1, 64, { description: 'Six digits, or a recovery code.', example: '123456' }),
         }),
       },

@@ -6,6 +6,7 @@ import { callOptions, memberCall, originOf, type App } from '../request-context.
 import type { Services } from '../services.ts';
 import { tenantRecord } from '../mapping.ts';
 
+/** A tenant of the examples. */
 export const exampleTenant = {
   id: 'tenant_01jd1zq5v8e6n9w2k4m7p3r5t8',
   name: 'Acme Payments',

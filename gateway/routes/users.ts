@@ -7,6 +7,7 @@ import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { rateLimitFields, timeOf, userRecord } from '../mapping.ts';
 
+/** A user of the examples. */
 export const exampleUser = {
   id: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8',
   email: 'ada@example.com',
@@ -17,6 +18,7 @@ export const exampleUser = {
   totp_enabled: false,
   created_at: '2030-01-31T12:00:00.000Z',
 };
+/** A session of the examples. */
 export const exampleSession = {
   token: 'eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJsZWRnZXIifQ.c2lnbmF0dXJl',
   expires_at: '2030-01-31T13:00:00.000Z',
@@ -54,7 +56,7 @@ export function sessionRecord(given: Session | undefined, user: User | undefined
 }
 
 /** `data.user`. */
-export function present(user: User | undefined): Record<string, unknown> {
+export function answeredUser(user: User | undefined): Record<string, unknown> {
   if (!user) throw new Error('identity answered without a user');
   return userRecord(user);
 }
@@ -106,7 +108,7 @@ export function userRoutes(app: App, { identity }: Services): void {
         callOptions(request, 15_000),
       );
       reply.code(201);
-      return { success: true, data: { user: present(user) }, message: 'User registered' };
+      return { success: true, data: { user: answeredUser(user) }, message: 'User registered' };
     },
   );
 
@@ -215,7 +217,7 @@ export function userRoutes(app: App, { identity }: Services): void {
     async (request) => {
       const { caller } = request;
       const { user } = await identity.getUser({ userId: caller.actor }, callOptions(request, 5_000));
-      return { success: true, data: { user: present(user) } };
+      return { success: true, data: { user: answeredUser(user) } };
     },
   );
 }

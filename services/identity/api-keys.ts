@@ -1,6 +1,6 @@
 // API keys: created and revoked by owners and admins of a tenant, verified for every request.
 import { type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
-import { cutPage } from '../platform/cursor.ts';
+import { cutPage, type Page } from '../platform/cursor.ts';
 import { toId, toUuid, uuidAt } from '../platform/ids.ts';
 import { scopesOf, type Role } from '../platform/roles.ts';
 import { retryStaleConnection } from '../platform/postgres-errors.ts';
@@ -9,9 +9,8 @@ import { foldScopes, hashOf, idOfKeyText, newKeyText, sameHash, unknownScope } f
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { ApiKey, type ApiKeyRow } from './entities.ts';
-import { sessionUser } from './sessions.ts';
-import { changeTenant, readTenant, type TenantCall, type TenantRule } from './tenant-changes.ts';
-import { tenantUuid, type Page } from './tenants.ts';
+import { lockSession } from './sessions.ts';
+import { changeTenant, readTenant, type TenantCall, type TenantRule, tenantUuid } from './tenant-changes.ts';
 
 // The last moment that every date library and PostgreSQL agree on.
 const endOfTimeMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -65,9 +64,7 @@ export async function createKey(orm: MikroORM, given: NewKey): Promise<IssuedKey
 export async function createAccess(orm: MikroORM, given: TenantCall & { scopes: string[]; sessionId: string }): Promise<AccessKey> {
   const asked = given.scopes.length === 0 ? null : checkedScopes(given.scopes);
   return changeTenant(orm, given, { role: 'viewer' }, async ({ em, tenant: { tenantId }, user, role, nowMs, audit }) => {
-    // A password reset locks this row too: it ends the key, or has ended the session.
-    await em.execute('select from users where id = ? for share', [user]);
-    await sessionUser(em, given.userId, given.sessionId);
+    await lockSession(em, given.userId, given.sessionId);
     const allowed = scopesOf(role);
     const lacking = asked?.find((scope) => !allowed.some((each) => each === scope));
     if (lacking !== undefined) throw new Refusal('forbidden', `the role ${role} lacks the scope ${lacking}`);
@@ -83,7 +80,7 @@ export async function createAccess(orm: MikroORM, given: TenantCall & { scopes: 
 }
 
 /** The keys of a tenant, revoked ones too, but no access keys. Throws `validation_failed` and as {@link readTenant}. */
-export async function listKeys(orm: MikroORM, given: TenantCall & { limit: number; cursor: string }): Promise<Page<ApiKeyRow>> {
+export async function listKeys(orm: MikroORM, given: TenantCall & field.PageRequest): Promise<Page<ApiKeyRow>> {
   const tenantId = tenantUuid(given.tenantId);
   const size = field.pageSize(given.limit);
   const after = field.afterCursor(['api keys', tenantId], given.cursor);

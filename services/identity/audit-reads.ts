@@ -2,35 +2,26 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import type { AuditEntrySchema } from '../../proto/gen/identity/v1/identity_pb.js';
-import { cutPage, decodeCursor, cursorRule, sequencePosition, type CursorScope } from '../platform/cursor.ts';
+import { cutPage, sequencePosition, type CursorScope, type Page } from '../platform/cursor.ts';
 import { toId } from '../platform/ids.ts';
 import { epochMs } from '../platform/postgres.ts';
 import { entityManager } from './database.ts';
 import * as field from './fields.ts';
-import { readTenant, type TenantCall } from './tenant-changes.ts';
-import { tenantUuid, type Page } from './tenants.ts';
+import { readTenant, type TenantCall, tenantUuid } from './tenant-changes.ts';
 import { userById } from './users.ts';
-
-/** Which page of a list. */
-export interface PageRequest {
-  /** 0: 50. */
-  limit: number;
-  /** Empty for the first page. */
-  cursor: string;
-}
 
 /** An entry as gRPC answers it. */
 export type AuditMessage = MessageInitShape<typeof AuditEntrySchema>;
 
 /** The log of a tenant, for owners and admins. Throws `validation_failed` and as {@link readTenant}. */
-export async function listAudit(orm: MikroORM, given: TenantCall & PageRequest): Promise<Page<AuditMessage>> {
+export async function listAudit(orm: MikroORM, given: TenantCall & field.PageRequest): Promise<Page<AuditMessage>> {
   const tenantId = tenantUuid(given.tenantId);
   const read = pageOf(['audit', tenantId], given);
   return readTenant(orm, given, { role: 'admin', whileReadOnly: true }, (em) => read(em, 'tenant_audit', 'tenant_id'));
 }
 
 /** The log of a user. Throws `validation_failed`, `unauthenticated`. */
-export async function listUserAudit(orm: MikroORM, given: { userId: string } & PageRequest): Promise<Page<AuditMessage>> {
+export async function listUserAudit(orm: MikroORM, given: { userId: string } & field.PageRequest): Promise<Page<AuditMessage>> {
   const { id } = await userById(orm, given.userId);
   return pageOf(['user audit', id], given)(entityManager(orm), 'user_audit', 'user_id');
 }
@@ -49,10 +40,9 @@ interface Row {
   previous_hash: string;
 }
 
-function pageOf(scope: CursorScope, { limit, cursor }: PageRequest) {
+function pageOf(scope: CursorScope, { limit, cursor }: field.PageRequest) {
   const size = field.pageSize(limit);
-  const before = cursor === '' ? null : decodeCursor(scope, cursor, sequencePosition);
-  if (cursor !== '' && before === null) throw field.invalid('cursor', 'cursor', cursorRule, cursor.slice(0, 255));
+  const before = field.afterCursor(scope, cursor, sequencePosition);
   return async (em: EntityManager, table: string, column: string): Promise<Page<AuditMessage>> => {
     const rows = await em.execute<Row[]>(
       `select id, type, actor, subject, address, user_agent, ${epochMs('created_at')} as created, data, sequence, hash, previous_hash

@@ -6,7 +6,7 @@ import { newEmail, newTenant, newUser, password, refusal, startIdentity, type Ru
 import { openProxy, type Proxy } from '../../test/proxy.ts';
 import { newId, toUuid } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
-import { deleteExpiredAudit } from './audit.ts';
+import { deleteAudit } from './retention.ts';
 
 let database: FreshDatabase;
 let proxy: Proxy;
@@ -287,7 +287,7 @@ describe('the retention job', () => {
         'begin insert into deletions select count(*) from old; return null; end';
       create trigger note after delete on user_audit referencing old table as old for each statement execute function note()`);
     // As two replicas do.
-    await Promise.all([deleteExpiredAudit(pool), deleteExpiredAudit(pool)]);
+    await Promise.all([deleteAudit(pool), deleteAudit(pool)]);
     await pool.end();
     const left = async ({ userId }: { userId: string }) => {
       const { rows } = await admin.query<{ sequence: string }>('select sequence from user_audit where user_id = $1 order by sequence', [

@@ -2,7 +2,6 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { toId, uuidAt } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
 
 /** Where a request came from. */
 export interface Origin {
@@ -76,49 +75,35 @@ export async function audit(em: EntityManager, log: AuditLog, change: AuditChang
   );
 }
 
+/** What is written about a user. */
+export interface UserChange extends Pick<AuditChange, 'type' | 'origin' | 'data'> {
+  /** Whether the user did it; false where nobody was logged in. */
+  byUser: boolean;
+}
+
+/** Appends an entry about a user (UUID) to the log of that user, as {@link audit}. */
+export async function auditUser(em: EntityManager, user: string, { byUser, ...change }: UserChange, nowMs: number): Promise<void> {
+  const subject = toId('user', user);
+  await audit(em, { user }, { ...change, actor: byUser ? subject : null, subject }, nowMs);
+}
+
 /** Locks a user, before its sessions where both are changed. Returns whether it exists. */
 export async function lockUser(em: EntityManager, userId: string): Promise<boolean> {
   return (await em.execute<object[]>('select from users where id = ? for no key update', [userId])).length > 0;
 }
 
 /** The hash of an entry after the entry with the hash `previous` (hex): SHA-256 of that and the SHA-256 of the entry's canonical JSON. */
-export function entryHash(previous: string, entry: AuditEntry): string {
+function entryHash(previous: string, entry: AuditEntry): string {
   const content = createHash('sha256').update(canonicalJson(entry)).digest();
   return createHash('sha256').update(Buffer.from(previous, 'hex')).update(content).digest('hex');
 }
 
 /** JSON with sorted members and no blanks (RFC 8785). Its numbers are integers. */
-export function canonicalJson(value: unknown): string {
+function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`).join()}}`;
-}
-
-const userDays = 400;
-// In steps, because what stays is passed by in each. Replicas that sweep at once pass each other by.
-const step = 1_000;
-const deletion = `
-  with expired as materialized (
-    select created_at, user_id, sequence from user_audit
-    where created_at < now() - interval '${userDays} days' and (created_at, user_id, sequence) > ($1::timestamptz, $2::uuid, $3::bigint)
-    order by created_at, user_id, sequence limit ${step} for update skip locked
-  ), deleted as (
-    delete from user_audit old using expired where old.user_id = expired.user_id and old.sequence = expired.sequence
-      and exists (select from user_audit newer where newer.user_id = old.user_id and newer.sequence > old.sequence)
-  )
-  select created_at::text, user_id, sequence, count(*) over () = ${step} as "isFull" from expired
-  order by expired.created_at desc, user_id desc, sequence desc limit 1`;
-
-/** Deletes what users' logs keep longer than 400 days, but no user's newest entry, on which the next one builds. */
-export async function deleteExpiredAudit(pool: Pool): Promise<void> {
-  let position: unknown[] = ['-infinity', '00000000-0000-0000-0000-000000000000', 0];
-  for (let isFull = true; isFull;) {
-    const { rows } = await pool.query<{ created_at: string; user_id: string; sequence: bigint; isFull: boolean }>(deletion, position);
-    const [last] = rows;
-    if (last) position = [last.created_at, last.user_id, last.sequence];
-    isFull = last?.isFull ?? false;
-  }
 }
 
 function storable(text: string | undefined, max: number): string | null {

@@ -2,7 +2,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
-import { oidcProviders, type OidcProvider } from './oidc-providers.ts';
+import { oidcProviders, type OidcProvider } from './oidc/oidc-providers.ts';
 
 /** The settings of the running service. */
 export interface IdentityConfig extends CommonSettings {

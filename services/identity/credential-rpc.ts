@@ -1,18 +1,41 @@
-// The gRPC calls for a user's password and second factor, and for what a tenant requires of its members.
+// The gRPC calls for a user's email address, password and second factor.
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
 import { answer, forUsers } from './calls.ts';
-import { tenantMessage } from './mapping.ts';
+import { sendVerificationEmail, verifyEmail } from './email-verification.ts';
+import * as field from './fields.ts';
+import { userMessage } from './mapping.ts';
+import type { Parts } from './parts.ts';
 import { changePassword } from './password-change.ts';
-import { updateTenant } from './tenant-settings.ts';
-import { confirmTotp, deleteTotp, startTotp, type TotpParts } from './totp-setup.ts';
+import { forgotPassword, resetPassword } from './password-reset.ts';
+import { confirmTotp, deleteTotp, startTotp } from './totp-setup.ts';
 
-type Calls = Pick<ServiceImpl<typeof IdentityService>, 'changePassword' | 'startTotp' | 'confirmTotp' | 'deleteTotp' | 'updateTenant'>;
+type EmailCalls = 'sendVerificationEmail' | 'verifyEmail';
+type PasswordCalls = 'forgotPassword' | 'resetPassword' | 'changePassword';
+type TotpCalls = 'startTotp' | 'confirmTotp' | 'deleteTotp';
 
-/** The handlers. */
-export function credentialCalls(parts: TotpParts): Calls {
-  const ofUser = forUsers(parts.users);
+/** Their handlers. */
+export function credentialCalls(parts: Parts): Pick<ServiceImpl<typeof IdentityService>, EmailCalls | PasswordCalls | TotpCalls> {
+  const { orm, unauthenticated, users } = parts;
+  const ofUser = forUsers(users);
   return {
+    sendVerificationEmail: ofUser(async ({ userId }) => {
+      await sendVerificationEmail(orm, userId);
+      return {};
+    }),
+    verifyEmail: answer(async ({ token, origin }, { signal }) => {
+      const given = field.secret('token', token);
+      const address = field.clientAddress(origin?.clientAddress ?? '');
+      return { user: userMessage(await unauthenticated.run(address, signal, () => verifyEmail(orm, given, origin))) };
+    }),
+    forgotPassword: answer(async (request, { signal }) => {
+      await forgotPassword(parts, request, signal);
+      return {};
+    }),
+    resetPassword: answer(async (request, { signal }) => {
+      await resetPassword(parts, request, signal);
+      return {};
+    }),
     changePassword: answer(async (request, { signal }) => {
       await changePassword(parts, request, signal);
       return {};
@@ -26,6 +49,5 @@ export function credentialCalls(parts: TotpParts): Calls {
       await deleteTotp(parts, request, signal);
       return {};
     }),
-    updateTenant: ofUser(async (request) => ({ tenant: tenantMessage(await updateTenant(parts.orm, request), 'owner') })),
   };
 }

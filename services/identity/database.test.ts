@@ -207,7 +207,7 @@ describe('row-level security', () => {
   test('the audit log of a tenant is deleted only when its deletion has started', async () => {
     const gone = newRows();
     const entries = async () => (await admin.query('select from tenant_audit where tenant_id = $1', [gone.tenant])).rowCount;
-    const remove = () => service.query('select delete_tenant_audit($1)', [gone.tenant]);
+    const remove = () => service.query('select delete_tenant_audit($1, 10)', [gone.tenant]);
     await within({ 'app.tenants': `{${gone.tenant}}` }, () => insertAll(gone));
     await service.query('insert into closings (tenant_id, slug, delete_at, next_attempt_at) values ($1, $2, now(), now())', [
       ...[gone.tenant, gone.slug],

@@ -74,6 +74,11 @@ export function entityManager(orm: MikroORM, scope?: RowScope): EntityManager {
   return orm.em.fork({ session: { variables } });
 }
 
+/** Lets a transaction read and change the rows of these tenants (UUIDs), and of no others. */
+export async function setTenants(em: EntityManager, tenants: string[]): Promise<void> {
+  await em.execute(`select set_config('app.tenants', ?, true)`, [`{${tenants.join()}}`]);
+}
+
 /** The database's clock, whole milliseconds since the Unix epoch. Replicas' own clocks differ, and would end keys at other times. */
 export async function databaseNow(em: EntityManager): Promise<number> {
   const [row] = await em.execute<[{ ms: number }]>('select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as ms');

@@ -1,22 +1,19 @@
 // Verification of email addresses, by a token that is mailed.
 import type { MikroORM } from '@mikro-orm/postgresql';
-import { toId } from '../platform/ids.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
-import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
-import { Refusal } from './refusal.ts';
-import { userUuid } from './tenants.ts';
+import * as field from './fields.ts';
+import { enqueueMail, spendToken, tokenInvalid } from './mail/mails.ts';
 
 const validMs = 24 * 3_600_000;
 
 /** Mails a token to the user's address, unless that is verified. Throws `unauthenticated`, `rate_limited`. */
 export async function sendVerificationEmail(orm: MikroORM, userId: string): Promise<void> {
-  const unknown = () => new Refusal('unauthenticated', 'unknown user');
-  const id = userUuid(userId, unknown);
+  const id = field.userUuid(userId);
   await entityManager(orm).transactional(async (em) => {
     const user = await em.findOne(User, { id });
-    if (!user) throw unknown();
+    if (!user) throw field.unknownUser();
     if (user.emailVerifiedAt) return;
     const nowMs = await databaseNow(em);
     const { email } = user;
@@ -34,12 +31,7 @@ export async function verifyEmail(orm: MikroORM, token: string, origin: Origin |
     const nowMs = await databaseNow(em);
     const emailVerifiedAt = new Date(nowMs);
     await em.nativeUpdate(User, { id: user.id }, { emailVerifiedAt });
-    await audit(
-      em,
-      { user: user.id },
-      { type: 'email.verified', actor: null, subject: toId('user', user.id), origin, data: { email } },
-      nowMs,
-    );
+    await auditUser(em, user.id, { type: 'email.verified', byUser: false, origin, data: { email } }, nowMs);
     return { ...user, emailVerifiedAt };
   });
 }

@@ -99,7 +99,8 @@ export const Membership = defineEntity({
 
 /**
  * A tenant's API key, ended ones too. `hash`: the SHA-256 (hex) of its text, which is not stored, `last4`: the end of that text; `createdBy`: a
- * user's UUID; `memberId`: the user for whom an access key acts, null for other keys. It ends at the first of `expiresAt` (as requested), `retiresAt` (after a rotation) and `revokedAt`; null: never.
+ * user's UUID; `memberId`: the user for whom an access key acts, null for other keys. It ends at the first of `expiresAt` (as requested),
+ * `retiresAt` (after a rotation) and `revokedAt`; null: never.
  */
 export const ApiKey = defineEntity({
   name: 'ApiKey',

@@ -111,17 +111,25 @@ export function integer(field: string, value: number, min: number, max: number):
   return value;
 }
 
+/** Which page of a list. */
+export interface PageRequest {
+  /** 0: 50. */
+  limit: number;
+  /** Empty for the first page. */
+  cursor: string;
+}
+
 /** How many items a page has: 0 means 50. */
 export function pageSize(limit: number): number {
   return limit === 0 ? 50 : integer('limit', limit, 1, 100);
 }
 
-/** The UUID after which a page begins; null for the first page. */
-export function afterCursor(scope: CursorScope, cursor: string): string | null {
+/** The position after which a page begins; null for the first page. */
+export function afterCursor(scope: CursorScope, cursor: string, pattern = uuidPosition): string | null {
   if (cursor === '') return null;
-  const uuid = decodeCursor(scope, cursor, uuidPosition);
-  if (uuid === null) throw invalid('cursor', 'cursor', cursorRule, cursor.slice(0, 255));
-  return uuid;
+  const position = decodeCursor(scope, cursor, pattern);
+  if (position === null) throw invalid('cursor', 'cursor', cursorRule, cursor.slice(0, 255));
+  return position;
 }
 
 /** The UUID of an identifier. For a malformed one it throws what `otherwise` returns. */
@@ -129,4 +137,14 @@ export function uuidOf(prefix: Prefix, id: string, otherwise: () => Refusal): st
   const uuid = toUuid(prefix, id);
   if (uuid === null) throw otherwise();
   return uuid;
+}
+
+/** The error for a user that does not exist: its token is valid. */
+export function unknownUser(): Refusal {
+  return new Refusal('unauthenticated', 'unknown user');
+}
+
+/** The UUID of the user of a call. Throws `unauthenticated` for a malformed identifier. */
+export function userUuid(id: string): string {
+  return uuidOf('user', id, unknownUser);
 }

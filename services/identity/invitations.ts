@@ -1,17 +1,16 @@
 // Invitations to a tenant: sent by mail, accepted once by the user whose verified email it is.
 import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
-import { cutPage } from '../platform/cursor.ts';
+import { cutPage, type Page } from '../platform/cursor.ts';
 import { toId, uuidAt } from '../platform/ids.ts';
 import { roles, type Role } from '../platform/roles.ts';
 import { audit, type Origin } from './audit.ts';
-import { databaseNow, entityManager } from './database.ts';
+import { databaseNow, entityManager, setTenants } from './database.ts';
 import { Invitation, Membership, Tenant, User, type InvitationRow, type TenantRow } from './entities.ts';
 import * as field from './fields.ts';
-import { enqueueMail, spendToken, tokenInvalid } from './mails.ts';
+import { enqueueMail, spendToken, tokenInvalid } from './mail/mails.ts';
 import { assertMayChange, withUsers, type Member } from './members.ts';
 import { Refusal } from './refusal.ts';
-import { assertActive, changeTenant, readTenant, type TenantCall } from './tenant-changes.ts';
-import { tenantUuid, userUuid, type Page } from './tenants.ts';
+import { assertActive, changeTenant, readTenant, revokeInvitations, type TenantCall, tenantUuid } from './tenant-changes.ts';
 
 /** How long an invitation is valid. */
 const validMs = 7 * 86_400_000;
@@ -35,9 +34,7 @@ export async function createInvitation(orm: MikroORM, given: TenantCall & { emai
     assertMayChange(caller, role);
     const member = { field: 'email', tag: 'unique', value: email };
     if (await isMember(em, tenantId, email)) throw new Refusal('member_exists', 'a member has this email already', member);
-    for (const id of await revokeOpen(em, tenantId, email, nowMs)) {
-      await caller.audit({ type: 'invitation.revoked', subject: toId('inv', id), data: { email } });
-    }
+    await revokeInvitations(caller, { email });
     const [createdAt, expiresAt] = [new Date(nowMs), new Date(nowMs + validMs)];
     const ends = { acceptedAt: null, revokedAt: null };
     const invitation: InvitationRow = { tenantId, id: uuidAt(nowMs), email, role, invitedBy: user, createdAt, expiresAt, ...ends };
@@ -51,10 +48,7 @@ export async function createInvitation(orm: MikroORM, given: TenantCall & { emai
 }
 
 /** The invitations of a tenant, newest first, also ended ones. Throws `validation_failed` and as {@link readTenant}. */
-export async function listInvitations(
-  orm: MikroORM,
-  given: TenantCall & { limit: number; cursor: string },
-): Promise<Page<InvitationState>> {
+export async function listInvitations(orm: MikroORM, given: TenantCall & field.PageRequest): Promise<Page<InvitationState>> {
   const tenantId = tenantUuid(given.tenantId);
   const size = field.pageSize(given.limit);
   const after = field.afterCursor(['invitations', tenantId], given.cursor);
@@ -98,12 +92,12 @@ export async function acceptInvitation(
   given: { userId: string; token: string; origin?: Origin | undefined },
 ): Promise<Accepted> {
   const token = field.secret('token', given.token);
-  const userId = userUuid(given.userId, () => new Refusal('unauthenticated', 'unknown user'));
+  const userId = field.userUuid(given.userId);
   return entityManager(orm).transactional(async (em) => {
     const mail = await spendToken(em, 'invitation', token);
     const [tenantId, id] = [mail.tenantId ?? '', mail.invitationId ?? ''];
     // The token names the tenant: from here on the transaction sees its rows.
-    await em.execute(`select set_config('app.tenants', ?, true)`, [`{${tenantId}}`]);
+    await setTenants(em, [tenantId]);
     const tenant = await em.findOne(Tenant, { tenantId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     const invitation = await em.findOne(Invitation, { tenantId, id });
     const nowMs = await databaseNow(em);
@@ -131,7 +125,7 @@ async function assertOwnEmail(em: EntityManager, userId: string, email: string):
     'select email_verified_at is not null as verified, lower(email) = lower(?) as same from users where id = ?',
     [email, userId],
   );
-  if (!user) throw new Refusal('unauthenticated', 'unknown user');
+  if (!user) throw field.unknownUser();
   if (!user.verified) throw new Refusal('email_unverified', 'verify your email address first');
   if (!user.same) throw new Refusal('forbidden', 'the invitation was sent to another email address');
 }
@@ -142,17 +136,6 @@ async function isMember(em: EntityManager, tenantId: string, email: string): Pro
     [tenantId, email],
   );
   return found !== undefined;
-}
-
-/** Revokes the open invitations to an address and returns their ids. */
-async function revokeOpen(em: EntityManager, tenantId: string, email: string, nowMs: number): Promise<string[]> {
-  const now = new Date(nowMs);
-  const revoked = await em.execute<{ id: string }[]>(
-    `update invitations set revoked_at = ? where tenant_id = ? and lower(email) = lower(?) and accepted_at is null and revoked_at is null
-     and expires_at > ? returning id`,
-    [now, tenantId, email, now],
-  );
-  return revoked.map(({ id }) => id);
 }
 
 function statusOf({ acceptedAt, revokedAt, expiresAt }: InvitationRow, nowMs: number): InvitationState['status'] {

@@ -4,14 +4,15 @@ import { v7 as uuidv7 } from 'uuid';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
 import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
 
 /** Failures in a rolling window: per account from one address, and per address. */
 const maxPerAccount = 10;
 const maxPerAddress = 100;
-const windowSeconds = 900;
+/** For so long failures count. */
+export const failureWindowSeconds = 900;
 
 /** A failed login, or a failed check of a user's password or second factor. */
 export interface FailedLogin {
@@ -38,13 +39,13 @@ interface Counts {
 
 // Failures of the future were recorded before the clock was set back and do not count. A wait ends when the failure that fills the quota leaves the
 // window: the tenth from the newest, the hundredth.
-const secondsLeft = (failedAt: string) => `ceil(extract(epoch from ${failedAt} + interval '${windowSeconds} s' - now()))::int`;
+const secondsLeft = (failedAt: string) => `ceil(extract(epoch from ${failedAt} + interval '${failureWindowSeconds} s' - now()))::int`;
 const counts = (address: string, email: string) => `
   with given as (
     select ${address}::text as address, sha256(convert_to(lower(${email}), 'UTF8')) as account
   ), recent as (
     select login_failures.account = given.account as own, failed_at from login_failures, given
-    where login_failures.address = given.address and failed_at > now() - interval '${windowSeconds} s' and failed_at < now() + interval '1 minute'
+    where login_failures.address = given.address and failed_at > now() - interval '${failureWindowSeconds} s' and failed_at < now() + interval '1 minute'
   ), counts as (
     select count(*) filter (where own)::int as account_failures, count(*)::int as address_failures,
            ${secondsLeft('min(failed_at) filter (where own)')} as account_reset, ${secondsLeft('min(failed_at)')} as address_reset,
@@ -105,21 +106,9 @@ export async function recordInTurn(em: EntityManager, failed: FailedLogin): Prom
   const ofAddress = await record(address);
   const ofCodes = reason === 'totp_code' && userId !== null ? await record(ofSecondFactor(userId)) : ofAddress;
   const status = ofCodes.remaining < ofAddress.remaining ? ofCodes : ofAddress;
-  const user = userId ?? uuidv7();
-  const [subject, data] = [toId('user', user), { reason, ...(action !== undefined && { action }) }];
-  const actor = action === undefined ? null : subject;
-  await audit(em, { user }, { type: 'login.failed', actor, subject, origin, data }, await databaseNow(em));
+  const change = { type: 'login.failed', byUser: action !== undefined, origin, data: { reason, ...(action !== undefined && { action }) } };
+  await auditUser(em, userId ?? uuidv7(), change, await databaseNow(em));
   return { ...status, remaining: status.remaining - 1 };
-}
-
-// Without a limit, a delete of many rows would always exceed the statement timeout.
-const deleteLimit = 1_000;
-const deletion = `delete from login_failures where ctid = any (array(
-  select ctid from login_failures where failed_at <= now() - interval '${windowSeconds} s' limit ${deleteLimit} for update skip locked))`;
-
-/** Deletes failures outside the window. */
-export async function deleteExpiredFailures(pool: Pool): Promise<void> {
-  while ((await pool.query(deletion)).rowCount === deleteLimit);
 }
 
 function statusOf(found: Counts | undefined): RateLimitStatus {
@@ -131,13 +120,13 @@ function statusOf(found: Counts | undefined): RateLimitStatus {
   const status: RateLimitStatus = {
     policy: 'login',
     quota: nearer.quota,
-    window: windowSeconds,
+    window: failureWindowSeconds,
     remaining: nearer.remaining,
-    reset: Math.min(windowSeconds, nearer.reset ?? windowSeconds),
+    reset: Math.min(failureWindowSeconds, nearer.reset ?? failureWindowSeconds),
   };
   if (nearer.remaining === 0) {
     // Both limits may be reached.
-    const wait = Math.min(windowSeconds, Math.max(1, found.account_wait ?? 0, found.address_wait ?? 0));
+    const wait = Math.min(failureWindowSeconds, Math.max(1, found.account_wait ?? 0, found.address_wait ?? 0));
     throw new Refusal('rate_limited', 'too many failed logins, try again later', {
       retryAfter: wait,
       metadata: rateLimitMetadata({ ...status, reset: wait }),

@@ -17,12 +17,12 @@ import type { Member } from './members.ts';
 import type { Session } from './sessions.ts';
 
 /** Milliseconds since the Unix epoch. */
-export function ms(time: Date): bigint {
+function ms(time: Date): bigint {
   return BigInt(time.getTime());
 }
 
 /** The same of a time that may be unset. */
-export function maybeMs(time: Date | null): bigint | undefined {
+function maybeMs(time: Date | null): bigint | undefined {
   return time === null ? undefined : ms(time);
 }
 

@@ -1,18 +1,17 @@
 // The gRPC calls of members and invitations.
 import type { ServiceImpl } from '@connectrpc/connect';
-import type { MikroORM } from '@mikro-orm/postgresql';
 import type { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import type { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { forUsers } from './calls.ts';
 import { acceptInvitation, createInvitation, deleteInvitation, listInvitations } from './invitations.ts';
 import { invitationMessage, memberMessage, tenantMessage } from './mapping.ts';
 import { listMembers, removeMember, updateMember } from './members.ts';
+import type { Parts } from './parts.ts';
 
 type Calls =
   'listMembers' | 'updateMember' | 'removeMember' | 'createInvitation' | 'listInvitations' | 'deleteInvitation' | 'acceptInvitation';
 
 /** Their handlers. */
-export function memberCalls({ orm, users }: { orm: MikroORM; users: FairSemaphore }): Pick<ServiceImpl<typeof IdentityService>, Calls> {
+export function memberCalls({ orm, users }: Parts): Pick<ServiceImpl<typeof IdentityService>, Calls> {
   const ofUser = forUsers(users);
   return {
     listMembers: ofUser(async (request) => {

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { FreshDatabase } from '../../test/cluster.ts';
-import { newTenant, newUser, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
+import { newEmail, newTenant, newUser, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import { addMember } from '../../test/members.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId, toUuid } from '../platform/ids.ts';
@@ -176,6 +176,23 @@ test.each(['suspended', 'closed'])('members are read, changed and removed in a t
   await client.removeMember({ userId: one, tenantId, memberId: one });
   const invite = client.createInvitation({ userId: owner, tenantId, email: 'a@example.com', role: 'viewer' });
   expect((await refusal(invite)).reason).toBe(`tenant_${status}`);
+});
+
+test('a member that loses its role, or a part of it, leaves no open invitation behind; one that rises keeps them', async () => {
+  const { tenantId, owner, others } = await team('owner', 'admin', 'admin');
+  const [second, leaving, rising] = others as [string, string, string];
+  const invite = async (userId: string, role: string) =>
+    (await client.createInvitation({ userId, tenantId, email: newEmail(), role })).invitation!.id;
+  const ended = [await invite(second, 'owner'), await invite(leaving, 'admin')];
+  const open = [await invite(rising, 'viewer'), await invite(owner, 'owner')];
+  await client.updateMember({ userId: owner, tenantId, memberId: second, role: 'admin' });
+  await client.removeMember({ userId: owner, tenantId, memberId: leaving });
+  await client.updateMember({ userId: owner, tenantId, memberId: rising, role: 'owner' });
+  const { invitations } = await client.listInvitations({ userId: owner, tenantId });
+  const states = Object.fromEntries(invitations.map(({ id, status }) => [id, status]));
+  expect([...ended, ...open].map((id) => states[id])).toEqual(['revoked', 'revoked', 'pending', 'pending']);
+  const revoked = (await auditOf(tenantId)).filter(({ type }) => type === 'invitation.revoked');
+  expect(revoked.map(({ actor, subject }) => [actor, subject])).toEqual(ended.map((id) => [owner, id]));
 });
 
 describe('the last owner', () => {

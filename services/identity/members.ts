@@ -1,12 +1,19 @@
 // Members of a tenant: who they are, their roles and their removal.
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
-import { cutPage, cursorRule, decodeCursor, type CursorScope } from '../platform/cursor.ts';
+import { cutPage, type CursorScope, type Page } from '../platform/cursor.ts';
 import { isAtLeast, roles, type Role } from '../platform/roles.ts';
 import { Membership, User, type MembershipRow, type UserRow } from './entities.ts';
 import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
-import { changeTenant, endAccessKeys, readTenant, type TenantCall, type TenantMember } from './tenant-changes.ts';
-import { tenantUuid, type Page } from './tenants.ts';
+import {
+  changeTenant,
+  endAccessKeys,
+  readTenant,
+  revokeInvitations,
+  type TenantCall,
+  type TenantMember,
+  tenantUuid,
+} from './tenant-changes.ts';
 
 /** A membership and its user. */
 export interface Member {
@@ -24,12 +31,11 @@ export interface MemberReference extends TenantCall {
 const position = /^[0-9]{1,15}\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** The members of a tenant, newest first. Throws `validation_failed` and as {@link readTenant}. */
-export async function listMembers(orm: MikroORM, given: TenantCall & { limit: number; cursor: string }): Promise<Page<Member>> {
+export async function listMembers(orm: MikroORM, given: TenantCall & field.PageRequest): Promise<Page<Member>> {
   const tenantId = tenantUuid(given.tenantId);
   const scope: CursorScope = ['members', tenantId];
   const size = field.pageSize(given.limit);
-  const after = given.cursor === '' ? null : decodeCursor(scope, given.cursor, position);
-  if (after === null && given.cursor !== '') throw field.invalid('cursor', 'cursor', cursorRule, given.cursor.slice(0, 255));
+  const after = field.afterCursor(scope, given.cursor, position);
   return readTenant(orm, given, { role: 'viewer', whileReadOnly: true }, async (em) => {
     const [ms, userId = ''] = after?.split('.') ?? [];
     const createdAt = new Date(Number(ms));
@@ -42,8 +48,8 @@ export async function listMembers(orm: MikroORM, given: TenantCall & { limit: nu
 }
 
 /**
- * Changes a member's role and ends its access keys; the same role again changes nothing. Throws `validation_failed`, `member_not_found`, `last_owner`
- * and as {@link changeTenant}.
+ * Changes a member's role and ends its access keys, for a lower one also its open invitations; the same role again changes nothing. Throws
+ * `validation_failed`, `member_not_found`, `last_owner` and as {@link changeTenant}.
  */
 export async function updateMember(orm: MikroORM, given: MemberReference & { role: string }): Promise<Member> {
   const role = field.oneOf('role', given.role, roles) as Role;
@@ -54,7 +60,7 @@ export async function updateMember(orm: MikroORM, given: MemberReference & { rol
     const [member] = await withUsers(em, [{ ...membership, role }]);
     if (!member) throw unknownMember();
     if (membership.role === role) return member;
-    await endMembership(caller, membership);
+    await endMembership(caller, membership, role);
     await em.nativeUpdate(Membership, idOf(membership), { role });
     await audit({ type: 'member.role_changed', subject: given.memberId, data: { from: membership.role, to: role } });
     return member;
@@ -62,13 +68,14 @@ export async function updateMember(orm: MikroORM, given: MemberReference & { rol
 }
 
 /**
- * Removes a member and ends its access keys. Every member may remove itself. Throws `member_not_found`, `last_owner` and as {@link changeTenant}.
+ * Removes a member and ends its access keys and open invitations. Every member may remove itself. Throws `member_not_found`, `last_owner` and as
+ * {@link changeTenant}.
  */
 export async function removeMember(orm: MikroORM, given: MemberReference): Promise<void> {
   const role = given.memberId === given.userId ? 'viewer' : 'admin';
   await changeTenant(orm, given, { role, whileReadOnly: true }, async (caller) => {
     const membership = await memberToChange(caller, given.memberId);
-    await endMembership(caller, membership);
+    await endMembership(caller, membership, null);
     await caller.em.nativeDelete(Membership, idOf(membership));
     await caller.audit({ type: 'member.removed', subject: given.memberId, data: { role: membership.role } });
   });
@@ -98,13 +105,18 @@ async function memberToChange(caller: TenantMember, memberId: string): Promise<M
   return { ...membership };
 }
 
-/** Ends what the member has by its role: its access keys, and for an owner its place as one, which the last owner keeps. */
-async function endMembership({ em, nowMs }: TenantMember, { tenantId, userId, role }: MembershipRow): Promise<void> {
+/**
+ * Ends what the member has by its role: its access keys, its open invitations unless the next role (null: none) is higher, and for an owner its place
+ * as one, which the last owner keeps.
+ */
+async function endMembership(caller: TenantMember, { tenantId, userId, role }: MembershipRow, next: Role | null): Promise<void> {
+  const { em, nowMs } = caller;
   const owners = role === 'owner' ? await em.find(Membership, { tenantId, role }, { limit: 2 }) : [];
   if (owners.length === 1) {
     throw new Refusal('last_owner', 'a tenant keeps at least one owner: make another member an owner first');
   }
   await endAccessKeys(em, userId, nowMs);
+  if (next === null || !isAtLeast(next, role)) await revokeInvitations(caller, { invitedBy: userId });
 }
 
 const idOf = ({ tenantId, userId }: MembershipRow) => ({ tenantId, userId });

@@ -1,25 +1,13 @@
 // The password of a user that is logged in: checks it, and replaces it.
-import type { MikroORM } from '@mikro-orm/postgresql';
-import type { FairSemaphore } from '../platform/fair-semaphore.ts';
-import { toId } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import type { UserRow } from './entities.ts';
 import * as field from './fields.ts';
 import { admitLogin, recordFailure } from './login-throttle.ts';
-import type { Passwords } from './passwords.ts';
+import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
 import { endSessions } from './sessions.ts';
 import { userById } from './users.ts';
-
-/** What checks a password. */
-export interface PasswordParts {
-  orm: MikroORM;
-  pool: Pool;
-  passwords: Passwords;
-  users: FairSemaphore;
-}
 
 /** A check of a password. */
 export interface PasswordCheck {
@@ -34,7 +22,7 @@ const wrongPassword = () => new Refusal('forbidden', 'wrong password');
 
 /** Checks the password of a user that is logged in. Throws `forbidden` (wrong, which counts as a failed login), `rate_limited`, `overloaded`. */
 export async function checkPassword(
-  { orm, pool, passwords, users }: PasswordParts,
+  { orm, pool, passwords, users }: Parts,
   { user, password, origin, action }: PasswordCheck,
   signal: AbortSignal,
 ): Promise<void> {
@@ -62,7 +50,7 @@ export interface PasswordChange {
 }
 
 /** Sets a new password and ends all other sessions. Throws `validation_failed`, `unauthenticated`, and as {@link checkPassword}. */
-export async function changePassword(parts: PasswordParts, given: PasswordChange, signal: AbortSignal): Promise<void> {
+export async function changePassword(parts: Parts, given: PasswordChange, signal: AbortSignal): Promise<void> {
   const { orm, passwords, users } = parts;
   const { origin } = given;
   const current = field.password('current', given.current);
@@ -81,8 +69,7 @@ export async function changePassword(parts: PasswordParts, given: PasswordChange
       if (changed.length === 0) throw wrongPassword();
       const nowMs = await databaseNow(em);
       await endSessions(em, user.id, given.sessionId, nowMs);
-      const subject = toId('user', user.id);
-      await audit(em, { user: user.id }, { type: 'password.changed', actor: subject, subject, origin }, nowMs);
+      await auditUser(em, user.id, { type: 'password.changed', byUser: true, origin }, nowMs);
     }),
   );
 }

@@ -1,15 +1,14 @@
 // Forgotten passwords: a token is mailed to the address of a user, and sets a new password once.
 import { raw } from '@mikro-orm/postgresql';
-import { toId } from '../platform/ids.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, lockUser, type Origin } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User } from './entities.ts';
 import * as field from './fields.ts';
-import { enqueueMail, mailOfToken, spendToken, tokenInvalid } from './mails.ts';
+import { enqueueMail, mailOfToken, spendToken, tokenInvalid } from './mail/mails.ts';
+import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
 import { endSessions } from './sessions.ts';
 import { endAccessKeysOfUser } from './tenant-changes.ts';
-import type { LoginParts } from './users.ts';
 
 const validMs = 3_600_000;
 
@@ -18,7 +17,7 @@ const validMs = 3_600_000;
  * nothing is sent. Throws `validation_failed`, {@link Overloaded}.
  */
 export async function forgotPassword(
-  { orm, unauthenticated }: LoginParts,
+  { orm, unauthenticated }: Parts,
   given: { email: string; origin?: Origin | undefined },
   signal: AbortSignal,
 ): Promise<void> {
@@ -39,7 +38,7 @@ export async function forgotPassword(
  * {@link Overloaded}.
  */
 export async function resetPassword(
-  { orm, passwords, unauthenticated }: LoginParts,
+  { orm, passwords, unauthenticated }: Parts,
   given: { token: string; password: string; origin?: Origin | undefined },
   signal: AbortSignal,
 ): Promise<void> {
@@ -47,18 +46,19 @@ export async function resetPassword(
   const password = field.newPassword('password', given.password);
   const address = field.clientAddress(given.origin?.clientAddress ?? '');
   // A cheap check before the expensive hash; spending decides.
-  await unauthenticated.run(address, signal, () => mailOfToken(entityManager(orm), 'reset', token));
+  const { email } = await unauthenticated.run(address, signal, () => mailOfToken(entityManager(orm), 'reset', token));
   const passwordHash = await passwords.hash(password, { address, signal });
   await unauthenticated.run(address, signal, () =>
     entityManager(orm).transactional(async (em) => {
-      const { email } = await spendToken(em, 'reset', token);
-      const user = await em.findOne(User, { [raw('lower(email)')]: raw('lower(?)', [email]) });
-      if (!user) throw tokenInvalid();
+      const found = await em.findOne(User, { [raw('lower(email)')]: raw('lower(?)', [email]) });
+      if (!found) throw tokenInvalid();
+      // Before its mails: of two tokens at once the second waits here, and then finds its mail ended.
+      await lockUser(em, found.id);
+      await spendToken(em, 'reset', token);
+      const user = await em.findOneOrFail(User, { id: found.id }, { refresh: true });
       await em.execute(`select set_config('app.user_id', ?, true)`, [user.id]);
       const nowMs = await databaseNow(em);
-      const subject = toId('user', user.id);
-      // First, because it locks the user's row.
-      await audit(em, { user: user.id }, { type: 'password.reset', actor: null, subject, origin: given.origin }, nowMs);
+      await auditUser(em, user.id, { type: 'password.reset', byUser: false, origin: given.origin }, nowMs);
       await em.nativeUpdate(User, { id: user.id }, { passwordHash });
       await endSessions(em, user.id, null, nowMs);
       await endAccessKeysOfUser(em, user.id, nowMs);

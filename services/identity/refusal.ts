@@ -1,4 +1,4 @@
-// The reasons for which this service rejects a call; rpc.ts maps each to its gRPC code.
+// The reasons for which this service rejects a call; calls.ts maps each to its gRPC code.
 import { Refusal as AnyRefusal } from '../platform/errors.ts';
 
 /** Why a call is rejected; the same strings are the error codes of REST. */

@@ -1,7 +1,6 @@
 // The gRPC interface: messages to use cases.
 import type { ConnectRouter } from '@connectrpc/connect';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import type { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { logFields } from '../platform/serve.ts';
 import { createAccess, createKey, listKeys, revokeKey, rotateKey, verifyKey } from './api-keys.ts';
 import { listAudit, listUserAudit } from './audit-reads.ts';
@@ -9,33 +8,25 @@ import { answer, forUsers } from './calls.ts';
 import { entityManager } from './database.ts';
 import { credentialCalls } from './credential-rpc.ts';
 import * as field from './fields.ts';
-import { mailCalls } from './mail-rpc.ts';
-import { keyMessage, sessionMessage, tenantMessage, userMessage } from './mapping.ts';
+import { keyMessage, sessionMessage, userMessage } from './mapping.ts';
 import { memberCalls } from './member-rpc.ts';
-import type { OidcClient } from './oidc-client.ts';
-import { oidcCalls } from './oidc-rpc.ts';
+import { oidcCalls } from './oidc/oidc-rpc.ts';
+import type { Parts } from './parts.ts';
 import { closeSession, refreshSession, sessionUser } from './sessions.ts';
-import { stateHandlers, type StateParts } from './state-rpc.ts';
-import { memberOf } from './tenant-changes.ts';
-import { createTenant, listTenants, tenantUuid } from './tenants.ts';
-import { login, register, userById, type LoginParts } from './users.ts';
-
-/** What the calls need. */
-export interface IdentityParts extends LoginParts, StateParts {
-  users: FairSemaphore;
-  oidc: OidcClient;
-}
+import { memberOf, tenantUuid } from './tenant-changes.ts';
+import { tenantCalls } from './tenant-rpc.ts';
+import { login, register, userById } from './users.ts';
 
 /** The calls of `identity.v1.IdentityService`. */
-export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) => void {
+export function identityRoutes(parts: Parts): (router: ConnectRouter) => void {
   const { orm, pool, signer, unauthenticated, users } = parts;
   const ofUser = forUsers(users);
   return (router) =>
     router.service(IdentityService, {
-      ...memberCalls(parts),
-      ...mailCalls(parts),
+      ...credentialCalls(parts),
       ...oidcCalls(parts),
-      ...stateHandlers(parts),
+      ...tenantCalls(parts),
+      ...memberCalls(parts),
       register: answer(async (request, { signal }) => ({ user: userMessage(await register(parts, request, signal)) })),
       login: answer(async (request, { signal }) => {
         const { session, user, rateLimit } = await login(parts, request, signal);
@@ -54,7 +45,6 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
         return {};
       }),
       getKeySet: () => ({ jwks: signer.keySet }),
-      ...credentialCalls(parts),
       verifyUser: ofUser(async (request) => {
         await sessionUser(entityManager(orm), request.userId, request.sessionId);
         return {};
@@ -67,11 +57,6 @@ export function identityRoutes(parts: IdentityParts): (router: ConnectRouter) =>
       listAudit: ofUser(async (request) => {
         const { rows: entries, nextCursor } = await listAudit(orm, request);
         return { entries, nextCursor };
-      }),
-      createTenant: ofUser(async (request) => ({ tenant: tenantMessage(await createTenant(orm, request), 'owner') })),
-      listTenants: ofUser(async (request) => {
-        const page = await listTenants(orm, request.userId, request.limit, request.cursor);
-        return { tenants: page.rows.map(({ tenant, role }) => tenantMessage(tenant, role)), nextCursor: page.nextCursor };
       }),
       createAccess: ofUser((request) => createAccess(orm, request)),
       createApiKey: ofUser(async (request) => {

@@ -13,21 +13,18 @@ import { SecretEncryption } from '../platform/secret-encryption.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
-import { deleteExpiredAudit } from './audit.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
-import { openMailTransport } from './mail-transport.ts';
-import { MailWorker } from './mail-worker.ts';
-import { deleteExpiredMails } from './mails.ts';
-import { deleteExpiredCodes } from './oidc.ts';
-import { OidcClient } from './oidc-client.ts';
+import { openMailTransport } from './mail/mail-transport.ts';
+import { MailWorker } from './mail/mail-worker.ts';
+import { OidcClient } from './oidc/oidc-client.ts';
+import { unauthenticatedLimit, userLimit, type Parts } from './parts.ts';
 import { Passwords } from './passwords.ts';
+import { deleteExpired } from './retention.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
-import { deleteExpiredSessions, openSigner } from './sessions.ts';
-import { deleteExpiredFailures } from './login-throttle.ts';
+import { openSigner } from './sessions.ts';
 import { TenantDeletions } from './tenant-deletion.ts';
-import { unauthenticatedLimit, userLimit } from './users.ts';
 
 const retentionMs = 10 * 60_000;
 /** How long a stop waits for mails that are being sent. */
@@ -45,8 +42,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {
-    const jobs = [deleteExpiredFailures, deleteExpiredSessions, deleteExpiredMails, deleteExpiredCodes, deleteExpiredAudit];
-    Promise.all(jobs.map((job) => job(pool))).catch((error: unknown) => logger.warn({ err: error }, 'retention job failed'));
+    deleteExpired(pool).catch((error: unknown) => logger.warn({ err: error }, 'retention job failed'));
   }, retentionMs);
   lifetime.add('retention job', () => clearInterval(retention));
 
@@ -84,7 +80,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   };
   const { signingKeys, encryptionKeys, deleteAfterMs } = config;
   const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys);
-  const parts = {
+  const parts: Parts = {
     ...{ orm, pool, deleteAfterMs, secrets },
     oidc: new OidcClient(config.oidcProviders, secrets),
     passwords: new Passwords(metrics),

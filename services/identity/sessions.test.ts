@@ -8,7 +8,8 @@ import { newSigningKey } from '../../deploy/local/secrets.ts';
 import { newUser, password, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
 import { toUuid } from '../platform/ids.ts';
 import { openPool, type Pool } from '../platform/postgres.ts';
-import { deleteExpiredSessions, openSigner } from './sessions.ts';
+import { deleteSessions } from './retention.ts';
+import { openSigner } from './sessions.ts';
 
 test('tokens of the key before stay good when a new one is put in front of it', async () => {
   const [old, young] = [createPrivateKey(newSigningKey()), createPrivateKey(newSigningKey())];
@@ -76,7 +77,7 @@ describe('the retention job', () => {
     const { session } = await identity.client.login({ email, password });
     const { session: next } = await refresh(session!.refreshToken);
     await addSpent(await sessionOf(session!.refreshToken), 10);
-    await deleteExpiredSessions(pool);
+    await deleteSessions(pool);
     expect(await count('refresh_tokens')).toBe(2);
     const { session: last } = await refresh(next!.refreshToken);
     expect(await refusal(refresh(session!.refreshToken))).toMatchObject({ reason: 'unauthenticated' });
@@ -92,7 +93,7 @@ describe('the retention job', () => {
     await addSpent(ended[0]!, 2_500);
     await admin.query('truncate deletions');
     // As two replicas do.
-    await Promise.all([deleteExpiredSessions(pool), deleteExpiredSessions(pool)]);
+    await Promise.all([deleteSessions(pool), deleteSessions(pool)]);
     const { rows } = await admin.query(
       'select name, max(rows) <= 1000 as bounded, sum(rows)::int as all from deletions group by name order by name',
     );

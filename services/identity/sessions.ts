@@ -4,8 +4,7 @@ import { SignJWT, calculateJwkThumbprint, type JWK } from 'jose';
 import { sql, type EntityManager, type MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
 import { toId } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
-import { audit, lockUser, type Origin } from './audit.ts';
+import { auditUser, lockUser, type Origin } from './audit.ts';
 import { hashOf, newRefreshToken } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { Refusal } from './refusal.ts';
@@ -28,8 +27,8 @@ export interface Session {
 export interface SessionOrigin {
   method: 'password' | 'oidc';
   origin: Origin | undefined;
-  /** The hash of the password that was checked: a new one that was set meanwhile ends this login too. */
-  passwordHash?: string | null;
+  /** The user's hash when its credentials were checked: a new password that was set meanwhile ends this login too. */
+  passwordHash: string | null;
 }
 
 /** Signs tokens, and publishes what verifies them. */
@@ -71,14 +70,11 @@ export async function openSession(orm: MikroORM, signer: Signer, userId: string,
   const id = uuidv7();
   const { nowMs, text } = await entityManager(orm).transactional(async (em) => {
     const opened = await databaseNow(em);
-    const user = toId('user', userId);
-    const data = { method: how.method };
+    const { method, origin } = how;
     // It locks the user.
-    await audit(em, { user: userId }, { type: 'login.succeeded', actor: user, subject: user, origin: how.origin, data }, opened);
-    if (how.passwordHash !== undefined) {
-      const stands = await em.findOne(User, { id: userId, passwordHash: how.passwordHash }, { refresh: true });
-      if (!stands) throw new Refusal('unauthenticated', 'invalid email or password');
-    }
+    await auditUser(em, userId, { type: 'login.succeeded', byUser: true, origin, data: { method } }, opened);
+    const stands = await em.findOne(User, { id: userId, passwordHash: how.passwordHash }, { refresh: true });
+    if (!stands) throw new Refusal('unauthenticated', 'a new password was set meanwhile: log in again');
     const { text: first, row } = nextToken(id, opened);
     await em.insert(SessionRow, { id, userId, createdAt: row.createdAt, expiresAt: row.expiresAt, endedAt: null });
     await em.insert(RefreshToken, row);
@@ -125,13 +121,8 @@ async function revokeReused(em: EntityManager, sessionId: string, origin: Origin
   const { userId } = await em.findOneOrFail(SessionRow, { id: sessionId });
   await lockUser(em, userId);
   if ((await em.nativeUpdate(SessionRow, { id: sessionId, revokedAt: null }, { revokedAt: sql.now() })) === 0) return;
-  const data = { reason: 'refresh_token_reused' };
-  await audit(
-    em,
-    { user: userId },
-    { type: 'session.revoked', actor: null, subject: toId('user', userId), origin, data },
-    await databaseNow(em),
-  );
+  const change = { type: 'session.revoked', byUser: false, origin, data: { reason: 'refresh_token_reused' } };
+  await auditUser(em, userId, change, await databaseNow(em));
 }
 
 /** Ends the session of a refresh token, spent or not. An unknown token, or a second call, changes nothing. */
@@ -143,7 +134,6 @@ export async function closeSession(orm: MikroORM, given: string): Promise<void> 
 
 /** The user of a token, if no new password ended the session of the token. Throws `unauthenticated`. `sessionId`: empty for a token without one. */
 export async function sessionUser(em: EntityManager, userId: string, sessionId: string): Promise<string> {
-  const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
   const id = field.uuidOf('user', userId, ended);
   const session = uuidPattern.test(sessionId) ? sessionId : null;
   const [found] = await em.execute<{ id: string }[]>(
@@ -152,6 +142,15 @@ export async function sessionUser(em: EntityManager, userId: string, sessionId: 
   );
   if (!found) throw ended();
   return id;
+}
+
+/**
+ * As {@link sessionUser}, and until the transaction ends no new password ends the session: for what must not outlive it. Locks the user, after the
+ * tenant.
+ */
+export async function lockSession(em: EntityManager, userId: string, sessionId: string): Promise<string> {
+  await lockUser(em, field.uuidOf('user', userId, ended));
+  return sessionUser(em, userId, sessionId);
 }
 
 /** Ends all sessions of a user but one, with their refresh and access tokens. `exceptId`: as in a token, null or empty: none. */
@@ -163,26 +162,9 @@ export async function endSessions(em: EntityManager, userId: string, exceptId: s
   );
 }
 
+const ended = () => new Refusal('unauthenticated', 'unknown user, or the session was ended by a new password');
+
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-
-// Without a limit, a delete of many rows would always exceed the statement timeout.
-const deleteLimit = 1_000;
-
-/** Deletes the rows of a table, found by `key`, whose `expires_at` has passed and that fulfil the condition. */
-export async function deleteExpired(pool: Pool, table: string, key: string, condition = 'true'): Promise<void> {
-  // Replicas that sweep at once pass each other by.
-  const statement = `with expired as materialized (
-     select ${key} from ${table} where expires_at < now() and ${condition} order by expires_at limit ${deleteLimit} for update skip locked
-   ) delete from ${table} using expired where ${table}.${key} = expired.${key}`;
-  while ((await pool.query(statement)).rowCount === deleteLimit);
-}
-
-/** Deletes expired refresh tokens, then expired sessions without tokens. */
-export async function deleteExpiredSessions(pool: Pool): Promise<void> {
-  await deleteExpired(pool, 'refresh_tokens', 'hash');
-  // Tokens first: the cascade would delete all tokens of a long session in one statement.
-  await deleteExpired(pool, 'sessions', 'id', 'not exists (select from refresh_tokens where session_id = sessions.id)');
-}
 
 function nextToken(sessionId: string, nowMs: number) {
   const text = newRefreshToken();

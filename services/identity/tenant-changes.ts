@@ -3,10 +3,10 @@ import { LockMode, type EntityManager, type MikroORM } from '@mikro-orm/postgres
 import { toId } from '../platform/ids.ts';
 import { isAtLeast, type Role } from '../platform/roles.ts';
 import { audit, type AuditChange, type Origin } from './audit.ts';
-import { databaseNow, entityManager } from './database.ts';
+import { databaseNow, entityManager, setTenants } from './database.ts';
 import { ApiKey, Membership, Tenant, User, type TenantRow } from './entities.ts';
+import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
-import { tenantUuid, unknownTenant, userUuid } from './tenants.ts';
 
 /** The user, the tenant and the client of a call. */
 export interface TenantCall {
@@ -64,12 +64,12 @@ export async function readTenant<Result>(
   orm: MikroORM,
   call: TenantCall,
   rule: TenantRule,
-  work: (em: EntityManager, tenantId: string) => Promise<Result>,
+  work: (em: EntityManager) => Promise<Result>,
 ): Promise<Result> {
   const tenantId = tenantUuid(call.tenantId);
   return entityManager(orm, { tenant: tenantId }).transactional(async (em) => {
     await checkedMember(em, tenantId, call.userId, rule);
-    return work(em, tenantId);
+    return work(em);
   });
 }
 
@@ -79,7 +79,7 @@ export async function memberOf(
   tenantId: string,
   userId: string,
 ): Promise<{ tenant: TenantRow; user: string; role: Role }> {
-  const user = userUuid(userId, unknownTenant);
+  const user = field.uuidOf('user', userId, unknownTenant);
   const membership = await em.findOne(Membership, { tenantId, userId: user }, { refresh: true });
   const tenant = membership && (await em.findOne(Tenant, { tenantId }, { refresh: true }));
   if (!tenant) throw unknownTenant();
@@ -99,8 +99,23 @@ export async function endAccessKeys(em: EntityManager, user: string, nowMs: numb
 export async function endAccessKeysOfUser(em: EntityManager, user: string, nowMs: number): Promise<void> {
   const memberships = await em.find(Membership, { userId: user });
   const tenants = memberships.map(({ tenantId }) => tenantId);
-  await em.execute(`select set_config('app.tenants', ?, true)`, [`{${tenants.join()}}`]);
+  await setTenants(em, tenants);
   await endAccessKeys(em, user, nowMs);
+}
+
+/** Revokes the open invitations of a tenant to an address, or by a user (UUID). */
+export async function revokeInvitations(
+  { em, tenant: { tenantId }, nowMs, audit: write }: TenantMember,
+  which: { email: string } | { invitedBy: string },
+): Promise<void> {
+  const [condition, value] = 'email' in which ? ['lower(email) = lower(?)', which.email] : ['invited_by = ?', which.invitedBy];
+  const now = new Date(nowMs);
+  const revoked = await em.execute<{ id: string; email: string }[]>(
+    `update invitations set revoked_at = ? where tenant_id = ? and ${condition} and accepted_at is null and revoked_at is null
+     and expires_at > ? returning id, email`,
+    [now, tenantId, value, now],
+  );
+  for (const { id, email } of revoked) await write({ type: 'invitation.revoked', subject: toId('inv', id), data: { email } });
 }
 
 async function checkedMember(em: EntityManager, tenantId: string, userId: string, rule: TenantRule): ReturnType<typeof memberOf> {
@@ -118,4 +133,14 @@ export function assertActive({ status }: TenantRow): void {
 
 function whoMay(role: Role): string {
   return role === 'owner' ? 'an owner' : role === 'admin' ? 'an owner or admin' : 'a member';
+}
+
+/** The UUID of a tenant's identifier. Throws `tenant_not_found`: a malformed identifier is an unknown tenant. */
+export function tenantUuid(id: string): string {
+  return field.uuidOf('tenant', id, unknownTenant);
+}
+
+/** The error for a tenant that does not exist, and to users who are no members, so that they can't learn which tenants exist. */
+function unknownTenant(): Refusal {
+  return new Refusal('tenant_not_found', 'tenant not found');
 }

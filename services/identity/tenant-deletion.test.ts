@@ -7,6 +7,7 @@ import { newTenant, newUser, startIdentity, type RunningIdentity } from '../../t
 import { startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { startNotifier, type RunningNotifier } from '../../test/notifier.ts';
 import { until } from '../../test/polling.ts';
+import { toUuid } from '../platform/ids.ts';
 import { openPool, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { TenantDeletions, type DeletingServices } from './tenant-deletion.ts';
@@ -73,6 +74,31 @@ test('replicas share the work, and one that reaches no ledger stops nobody', asy
   const { rows } = await admin.query('select sequence, length(hash) as length from closings');
   expect(rows).toEqual(ids.map(() => ({ sequence: 1n, length: 64 })));
   expect((await identity.client.listTenants({ userId })).tenants).toEqual([]);
+});
+
+test('a long audit log is deleted in parts, so that no statement exceeds its time limit', async () => {
+  const [tenantId] = await closedTenants(1);
+  await admin.query(
+    `insert into tenant_audit (tenant_id, sequence, id, type, created_at, data, previous_hash, hash)
+      select $1, 100 + i, gen_random_uuid(), 'access.created', now(), '{}', repeat('0', 64), repeat('0', 64) from generate_series(1, 45000) i`,
+    [toUuid('tenant', tenantId!)],
+  );
+  await admin.query(`create function is_small() returns trigger language plpgsql as $$
+    begin
+      if (select count(*) from gone) > 20000 then raise exception 'too many rows'; end if;
+      return null;
+    end $$`);
+  await admin.query(
+    `create trigger is_small after delete on tenant_audit referencing old table as gone for each statement execute function is_small()`,
+  );
+  const { deleted } = replica({ ledger: ledger.client, notifier: notifier.client });
+  // Again and again, because the other job holds leases.
+  await until(
+    () => makeDue().then(unfinished),
+    (count) => count === 0,
+  );
+  expect(deleted()).toEqual([tenantId]);
+  expect((await admin.query('select from tenant_audit')).rowCount).toBe(0);
 });
 
 test('identity is ready while ledger and notifier are away', async () => {

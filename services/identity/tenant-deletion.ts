@@ -28,8 +28,12 @@ export interface DeletionOptions {
 const pollMs = 1_000;
 /** After a failure a tenant waits so long. */
 const retrySeconds = 2;
+/** And the replica that failed longer than others poll: one that reaches no ledger would lease the tenant first each time. */
+const failedPauseMs = 4_000;
 /** A call deletes for two seconds; a slow disk may take longer. */
 const callTimeoutMs = 12_000;
+/** Entries of an audit log that a transaction deletes. */
+const maxAuditRows = 20_000;
 /** Longer than a step with its two calls: another replica goes on with what a killed one has begun. */
 const leaseSeconds = 30;
 
@@ -92,16 +96,16 @@ export class TenantDeletions {
         ({ rows }) => rows[0],
         (error: unknown) => this.fail(error),
       );
-      if (closing) await this.step(closing);
-      else await pause(pollMs, undefined, { signal }).catch(() => undefined);
+      const wentOn = closing !== undefined && (await this.step(closing));
+      if (!wentOn) await pause(closing ? failedPauseMs : pollMs, undefined, { signal }).catch(() => undefined);
     }
   }
 
-  /** Goes on with one tenant. Never rejects. */
-  private async step({ tenant, started }: Closing): Promise<void> {
+  /** Goes on with one tenant; false where that failed. Never rejects. */
+  private async step({ tenant, started }: Closing): Promise<boolean> {
     let waitSeconds = 0;
     try {
-      if (!started && !(await this.start(tenant))) return;
+      if (!started && !(await this.start(tenant))) return true;
       const end = await this.deleteElsewhere(tenant);
       if (end) await this.finish(tenant, end);
       this.isFailing = false;
@@ -116,6 +120,7 @@ export class TenantDeletions {
         waitSeconds,
       ])
       .catch(() => undefined);
+    return waitSeconds === 0;
   }
 
   /** Takes the tenant from its members and keys; false if it was reopened. Afterwards nobody can reopen it. */
@@ -148,8 +153,8 @@ export class TenantDeletions {
 
   private async finish(tenant: string, { lastSequence, lastHash }: LogEnd): Promise<void> {
     const { pool, logger } = this.options;
+    while ((await this.deleteAudit(tenant)) > 0n) this.stopping.signal.throwIfAborted();
     const isDone = await inTransaction(pool, [tenant], async (client) => {
-      await client.query('select delete_tenant_audit($1)', [tenant]);
       await client.query('delete from tenants where tenant_id = $1', [tenant]);
       const finished = await client.query(
         'update closings set deleted_at = clock_timestamp(), sequence = $2, hash = $3 where tenant_id = $1 and deleted_at is null',
@@ -160,6 +165,14 @@ export class TenantDeletions {
     if (!isDone) return;
     this.deleted.inc();
     logger.info({ tenant: toId('tenant', tenant), sequence: lastSequence, hash: lastHash }, 'tenant deleted');
+  }
+
+  /** Deletes a part of the audit log, so that no statement exceeds its time limit; returns how many entries. */
+  private async deleteAudit(tenant: string): Promise<bigint> {
+    const { rows } = await inTransaction(this.options.pool, [tenant], (client) =>
+      client.query<{ deleted: bigint }>('select delete_tenant_audit($1, $2) as deleted', [tenant, maxAuditRows]),
+    );
+    return rows[0]?.deleted ?? 0n;
   }
 
   /** One warning for failures in a row. */

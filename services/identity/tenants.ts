@@ -1,6 +1,6 @@
-// Tenants and their members.
+// Creates and lists tenants.
 import { UniqueConstraintViolationException, type MikroORM } from '@mikro-orm/postgresql';
-import { cutPage } from '../platform/cursor.ts';
+import { cutPage, type Page } from '../platform/cursor.ts';
 import { toId, uuidAt } from '../platform/ids.ts';
 import type { Role } from '../platform/roles.ts';
 import { audit, type Origin } from './audit.ts';
@@ -55,13 +55,6 @@ export async function createTenant(orm: MikroORM, given: NewTenant): Promise<Ten
   }
 }
 
-/** One page of a list, newest first. */
-export interface Page<Row> {
-  rows: Row[];
-  /** Empty on the last page. */
-  nextCursor: string;
-}
-
 /** A tenant and the role that the user of the call has there. */
 export interface TenantOfMember {
   tenant: TenantRow;
@@ -72,7 +65,7 @@ export interface TenantOfMember {
 export async function listTenants(orm: MikroORM, userId: string, limit: number, cursor: string): Promise<Page<TenantOfMember>> {
   const size = field.pageSize(limit);
   const after = field.afterCursor(['tenants', userId], cursor);
-  const user = userUuid(userId, () => new Refusal('unauthenticated', 'unknown user'));
+  const user = field.userUuid(userId);
   const em = entityManager(orm, { user });
   const below = after === null ? {} : { tenantId: { $lt: after } };
   // Through memberships and their index: asked of tenants alone, the policy reads every tenant of the deployment.
@@ -87,19 +80,4 @@ export async function listTenants(orm: MikroORM, userId: string, limit: number, 
   const roleIn = new Map(memberships.map(({ tenantId, role }) => [tenantId, role]));
   const rows = found.map((tenant) => ({ tenant, role: roleIn.get(tenant.tenantId) ?? 'viewer' }));
   return cutPage(rows, size, ['tenants', userId], ({ tenant }) => tenant.tenantId);
-}
-
-/** The UUID of a tenant's identifier. Throws `tenant_not_found`: a malformed identifier is an unknown tenant. */
-export function tenantUuid(id: string): string {
-  return field.uuidOf('tenant', id, unknownTenant);
-}
-
-/** The UUID of a user's identifier. For a malformed one it throws what `otherwise` returns. */
-export function userUuid(id: string, otherwise: () => Refusal): string {
-  return field.uuidOf('user', id, otherwise);
-}
-
-/** The error for a tenant that does not exist, and to users who are no members, so that they can't learn which tenants exist. */
-export function unknownTenant(): Refusal {
-  return new Refusal('tenant_not_found', 'tenant not found');
 }

@@ -1,19 +1,16 @@
 // Turns the second factor of a user on and off.
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { Secret } from 'otpauth';
-import { toId } from '../platform/ids.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { hashOf } from './credentials.ts';
-import { entityManager } from './database.ts';
+import { entityManager, setTenants } from './database.ts';
 import * as field from './fields.ts';
-import { checkPassword, type PasswordParts } from './password-change.ts';
+import type { Parts } from './parts.ts';
+import { checkPassword } from './password-change.ts';
 import { Refusal } from './refusal.ts';
 import { endAccessKeys } from './tenant-changes.ts';
-import { checkInTurn, stepOfCode, totpOf, useCode, type FactorParts } from './totp.ts';
+import { checkInTurn, stepOfCode, totpOf, useCode } from './totp.ts';
 import { userById } from './users.ts';
-
-/** What turns it on and off. */
-export type TotpParts = FactorParts & PasswordParts;
 
 /** A call of a user. */
 export interface UserCall {
@@ -30,7 +27,7 @@ const isOff = () => new Refusal('forbidden', 'no second factor is on');
  * authenticators. Throws `validation_failed`, `unauthenticated`, `forbidden`, `rate_limited`, `overloaded`.
  */
 export async function startTotp(
-  parts: TotpParts,
+  parts: Parts,
   given: UserCall & { password: string },
   signal: AbortSignal,
 ): Promise<{ secret: string; url: string }> {
@@ -52,7 +49,7 @@ export async function startTotp(
  * Turns the second factor on, and returns its recovery codes. The code can't be used again to log in. Throws `validation_failed`, `unauthenticated`,
  * `forbidden`, `rate_limited`.
  */
-export async function confirmTotp({ orm, secrets }: FactorParts, given: UserCall & { code: string }): Promise<string[]> {
+export async function confirmTotp({ orm, secrets }: Parts, given: UserCall & { code: string }): Promise<string[]> {
   const code = field.totpCode('code', given.code);
   const user = await userById(orm, given.userId);
   const codes = Array.from({ length: recoveryCodeCount }, newRecoveryCode);
@@ -73,7 +70,7 @@ export async function confirmTotp({ orm, secrets }: FactorParts, given: UserCall
       id,
       `{${codes.map((text) => hashOf(field.totpCode('code', text))).join()}}`,
     ]);
-    await auditUser(em, 'totp.enabled', id, given.origin, nowMs);
+    await auditUser(em, id, { type: 'totp.enabled', byUser: true, origin: given.origin }, nowMs);
     return true;
   });
   if (failure) throw wrongCode();
@@ -84,11 +81,7 @@ export async function confirmTotp({ orm, secrets }: FactorParts, given: UserCall
  * Turns the second factor off, and ends the user's access keys in tenants that require one. Throws `validation_failed`, `unauthenticated`,
  * `forbidden`, `rate_limited`, `overloaded`.
  */
-export async function deleteTotp(
-  parts: TotpParts,
-  given: UserCall & { password: string; code: string },
-  signal: AbortSignal,
-): Promise<void> {
+export async function deleteTotp(parts: Parts, given: UserCall & { password: string; code: string }, signal: AbortSignal): Promise<void> {
   const password = field.password('password', given.password);
   const code = field.totpCode('code', given.code);
   const user = await userById(parts.orm, given.userId);
@@ -102,9 +95,9 @@ export async function deleteTotp(
     if (!(await useCode(em, parts.secrets, current, code, nowMs, given.origin))) return false;
     await em.execute('update users set totp_secret = null, totp_pending = null, totp_step = null where id = ?', [current.id]);
     await em.execute('delete from recovery_codes where user_id = ?', [current.id]);
-    await mayChange(em, requiring);
+    await setTenants(em, requiring);
     await endAccessKeys(em, current.id, nowMs);
-    await auditUser(em, 'totp.disabled', current.id, given.origin, nowMs);
+    await auditUser(em, current.id, { type: 'totp.disabled', byUser: true, origin: given.origin }, nowMs);
     return true;
   });
   if (failure) throw wrongCode();
@@ -114,7 +107,7 @@ export async function deleteTotp(
 async function lockTenants(em: EntityManager, userId: string): Promise<string[]> {
   const own = await em.execute<{ tenant_id: string }[]>('select tenant_id from memberships where user_id = ?', [userId]);
   // Row-level security lets a row be locked only where it may be changed.
-  await mayChange(
+  await setTenants(
     em,
     own.map((row) => row.tenant_id),
   );
@@ -123,16 +116,6 @@ async function lockTenants(em: EntityManager, userId: string): Promise<string[]>
      order by tenant_id for share`,
   );
   return tenants.filter((tenant) => tenant.require_totp).map((tenant) => tenant.tenant_id);
-}
-
-/** Lets the transaction change these tenants (UUIDs), and no others. */
-async function mayChange(em: EntityManager, tenants: string[]): Promise<void> {
-  await em.execute(`select set_config('app.tenants', ?, true)`, [`{${tenants.join()}}`]);
-}
-
-async function auditUser(em: EntityManager, type: string, userId: string, origin: Origin | undefined, nowMs: number): Promise<void> {
-  const user = toId('user', userId);
-  await audit(em, { user: userId }, { type, actor: user, subject: user, origin }, nowMs);
 }
 
 const wrongCode = () => new Refusal('forbidden', 'wrong code');

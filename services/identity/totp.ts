@@ -2,22 +2,15 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { TOTP } from 'otpauth';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
-import { toId } from '../platform/ids.ts';
 import type { SecretEncryption } from '../platform/secret-encryption.ts';
-import { audit, type Origin } from './audit.ts';
+import { auditUser, type Origin } from './audit.ts';
 import { hashOf } from './credentials.ts';
 import { databaseNow, entityManager } from './database.ts';
 import { User, type UserRow } from './entities.ts';
 import * as field from './fields.ts';
 import { admitCode, recordInTurn, takeTurn } from './login-throttle.ts';
+import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
-
-/** What checks a second factor. */
-export interface FactorParts {
-  orm: MikroORM;
-  /** Encrypts secrets of second factors; their owner is the user's UUID. */
-  secrets: SecretEncryption;
-}
 
 /** Seconds of a step, as every authenticator expects. */
 const period = 30;
@@ -39,7 +32,7 @@ export function stepOfCode(secret: string, code: string, nowMs: number): number 
  * `validation_failed`.
  */
 export async function checkSecondFactor(
-  { orm, secrets }: FactorParts,
+  { orm, secrets }: Parts,
   userId: string,
   code: string | undefined,
   origin: Origin | undefined,
@@ -118,8 +111,6 @@ async function useRecoveryCode(
     'select count(*)::int as count from recovery_codes where user_id = ? and spent_at is null',
     [userId],
   );
-  const user = toId('user', userId);
-  const data = { remaining: left.count };
-  await audit(em, { user: userId }, { type: 'recovery_code.used', actor: user, subject: user, origin, data }, nowMs);
+  await auditUser(em, userId, { type: 'recovery_code.used', byUser: true, origin, data: { remaining: left.count } }, nowMs);
   return true;
 }

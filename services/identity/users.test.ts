@@ -16,7 +16,7 @@ import { until } from '../../test/notifier.ts';
 import { refusalOf } from '../platform/caller.ts';
 import { newId } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
-import { deleteExpiredFailures } from './login-throttle.ts';
+import { deleteFailures } from './retention.ts';
 
 let database: FreshDatabase;
 let identity: RunningIdentity;
@@ -244,7 +244,7 @@ describe('the throttle', () => {
   test('the retention job deletes failures outside the window and no others', async () => {
     await admin.query(`insert into login_failures values ('a', sha256('a'), now() - interval '901 s'), ('b', sha256('b'), now())`);
     const pool = openPool(database.serviceUrl, { max: 1, name: 'test', logger: pino({ level: 'silent' }) });
-    await deleteExpiredFailures(pool);
+    await deleteFailures(pool);
     await pool.end();
     const { rows } = await admin.query(`select address from login_failures where address in ('a', 'b')`);
     expect(rows).toEqual([{ address: 'b' }]);

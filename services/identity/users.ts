@@ -1,37 +1,16 @@
 // Users: registration, login and look-up.
 import { raw, type EntityManager, type MikroORM, type QueryResult } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
-import type { Pool } from '../platform/postgres.ts';
 import { rateLimitMetadata, type RateLimitStatus } from '../platform/errors.ts';
-import { FairSemaphore } from '../platform/fair-semaphore.ts';
-import { toId } from '../platform/ids.ts';
-import { audit } from './audit.ts';
+import { auditUser } from './audit.ts';
 import { databaseNow, entityManager } from './database.ts';
 import * as field from './fields.ts';
-import type { Passwords } from './passwords.ts';
+import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
 import { User, type UserRow } from './entities.ts';
-import { openSession, type Session, type Signer } from './sessions.ts';
+import { openSession, type Session } from './sessions.ts';
 import { admitLogin, recordFailure } from './login-throttle.ts';
-import { checkSecondFactor, type FactorParts } from './totp.ts';
-
-/**
- * Limits the database work of unauthenticated clients, fairly by address: two of five connections stay free to verify keys. Throws
- * {@link Overloaded} where too many wait.
- */
-export const unauthenticatedLimit = (): FairSemaphore =>
-  new FairSemaphore({ max: 3, maxPerKey: 3, maxWaiting: 1_000, maxWaitingPerKey: 1_000, timeoutMs: 5_000 });
-
-/** Limits the database work of users, fairly by user. */
-export const userLimit = (): FairSemaphore => new FairSemaphore({ max: 5, maxPerKey: 3, timeoutMs: 5_000 });
-
-/** What a registration and a login need. */
-export interface LoginParts extends FactorParts {
-  pool: Pool;
-  passwords: Passwords;
-  signer: Signer;
-  unauthenticated: FairSemaphore;
-}
+import { checkSecondFactor } from './totp.ts';
 
 const noFactors = { emailVerifiedAt: null, totpSecret: null, totpPending: null, totpStep: null };
 
@@ -48,11 +27,7 @@ export interface Registration {
 }
 
 /** Creates a user. Throws `validation_failed`, `email_taken`, `overloaded`, {@link Overloaded}. */
-export async function register(
-  { orm, passwords, unauthenticated }: LoginParts,
-  given: Registration,
-  signal: AbortSignal,
-): Promise<UserRow> {
+export async function register({ orm, passwords, unauthenticated }: Parts, given: Registration, signal: AbortSignal): Promise<UserRow> {
   const email = field.email('email', given.email);
   const password = field.newPassword('password', given.password);
   const firstName = field.text('first_name', given.firstName, 255);
@@ -68,8 +43,7 @@ export async function register(
     // A unique violation would put the email into PostgreSQL's log.
     const { affectedRows } = await em.createQueryBuilder(User).insert(user).onConflict().ignore().execute<QueryResult>('run');
     if (affectedRows === 0) throw taken();
-    const subject = toId('user', user.id);
-    await audit(em, { user: user.id }, { type: 'user.registered', actor: subject, subject, origin: given }, createdAt.getTime());
+    await auditUser(em, user.id, { type: 'user.registered', byUser: true, origin: given }, createdAt.getTime());
     return user;
   };
   return unauthenticated.run(address, signal, () => entityManager(orm).transactional(work));
@@ -80,7 +54,7 @@ export async function register(
  * a wrong password. Throws `validation_failed`, `unauthenticated`, `totp_required`, `rate_limited`, `overloaded`, {@link Overloaded}.
  */
 export async function login(
-  parts: LoginParts,
+  parts: Parts,
   given: { email: string; password: string; totpCode?: string | undefined; clientAddress: string; userAgent: string },
   signal: AbortSignal,
 ): Promise<{ session: Session; user: UserRow; rateLimit: RateLimitStatus }> {
@@ -109,9 +83,8 @@ export async function login(
 
 /** The user of an identifier. Throws `unauthenticated`: the token is valid, but its user is unknown. */
 export async function userById(orm: MikroORM, id: string): Promise<UserRow> {
-  const unknown = () => new Refusal('unauthenticated', 'unknown user');
-  const user = await entityManager(orm).findOne(User, { id: field.uuidOf('user', id, unknown) });
-  if (!user) throw unknown();
+  const user = await entityManager(orm).findOne(User, { id: field.userUuid(id) });
+  if (!user) throw field.unknownUser();
   return user;
 }
 

@@ -100,6 +100,26 @@ test('heads that were kept of a deleted tenant are compared with the end of its 
   ]);
 });
 
+test('a tenant that is only noted as deleted is verified as any other, and one that lost its head is reported', async () => {
+  const noted = await withAccounts();
+  await client.postTransaction({ posting: posting(noted.tenantId) });
+  await inTransaction(audit.ledger.pool, [noted.tenant], (connection) =>
+    connection.query('insert into deleted_tenants select tenant_id, sequence, hash, now() from heads where tenant_id = $1', [noted.tenant]),
+  );
+  await audit.change(noted.tenant, `update balances set debits = debits + 1 where tenant_id = $1`);
+  const found = await audit.verified(noted.tenant);
+  expect(found).toContain(`${noted.tenantId}: is in deleted_tenants, and has a head`);
+  expect(found.join()).toContain('balances');
+  await audit.change(noted.tenant, 'delete from heads where tenant_id = $1');
+  await deleted(noted.tenantId);
+
+  const headless = await withAccounts();
+  await audit.change(headless.tenant, 'delete from heads where tenant_id = $1');
+  expect((await audit.verified()).join()).toContain(`${headless.tenantId}: heads`);
+  expect(await audit.rebuilt(headless.tenant)).not.toEqual([]);
+  expect(await audit.verified()).toEqual([]);
+});
+
 test('a part deletes at most so many rows, groups after the accounts below them, until none is left', async () => {
   const { tenantId, tenant } = newTenant();
   await createAccount(tenantId, 'top', { isGroup: true });

@@ -141,7 +141,10 @@ const selectMissing = {
       and not exists (select from late l where l.tenant_id = e.tenant_id and l.sequence = e.sequence and l.part = e.part offset 0)`,
 };
 
-/** Locks the inboxes of tenants (UUIDs), creates absent ones but those of deleted tenants, and looks up which of the positions are missing. Sends its first statement at once. */
+/**
+ * Locks the inboxes of tenants (UUIDs), creates absent ones but those of deleted tenants, and looks up which of the positions are missing. Sends its
+ * first statement at once.
+ */
 export async function readInbox(client: Client, tenants: string[], positions: TenantPosition[]): Promise<Map<string, TenantInbox>> {
   interface Row extends LogPosition, Pick<TenantInbox, 'parts'> {
     tenant_id: string;

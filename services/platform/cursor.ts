@@ -24,13 +24,15 @@ export function decodeCursor(scope: CursorScope, cursor: string, pattern: RegExp
 /** Why a cursor is refused, behind the field's name. */
 export const cursorRule = 'must be the next_cursor of a page of this list with the same filters';
 
-/** Removes the row that was read beyond the page, and returns the cursor of the next page; empty: this is the last. */
-export function cutPage<Row>(
-  rows: Row[],
-  limit: number,
-  scope: CursorScope,
-  position: (row: Row) => string,
-): { rows: Row[]; nextCursor: string } {
+/** One page of a list. */
+export interface Page<Row> {
+  rows: Row[];
+  /** Empty on the last page. */
+  nextCursor: string;
+}
+
+/** Removes the row that was read beyond the page, and returns the page. */
+export function cutPage<Row>(rows: Row[], limit: number, scope: CursorScope, position: (row: Row) => string): Page<Row> {
   const last = rows[limit - 1];
   return { rows: rows.slice(0, limit), nextCursor: rows.length > limit && last !== undefined ? encodeCursor(scope, position(last)) : '' };
 }

@@ -40,7 +40,7 @@ export function scopesOf(role: Role): readonly Scope[] {
   return scopesByRole[role];
 }
 
-/** Whether a role may do what `needed` may. */
+/** Whether a role may do what `needed` may; one that is unknown may do nothing. */
 export function isAtLeast(role: Role, needed: Role): boolean {
-  return roles.indexOf(role) <= roles.indexOf(needed);
+  return roles.includes(role) && roles.indexOf(role) <= roles.indexOf(needed);
 }

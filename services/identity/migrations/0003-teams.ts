@@ -163,14 +163,18 @@ export class Teams extends Migration {
       primary key (tenant_id, sequence)
     )`);
     for (const statement of tenantPolicy('tenant_audit')) this.addSql(statement);
-    // As the owner, because the service's role deletes no entries.
-    this.addSql(`create function delete_tenant_audit(tenant uuid) returns void language plpgsql security definer
+    // Deletes at most so many entries and returns how many. As the owner, because the service's role deletes none.
+    this.addSql(`create function delete_tenant_audit(tenant uuid, max_rows bigint) returns bigint language plpgsql security definer
         set search_path = public, pg_temp
       as $$
+        declare
+          deleted bigint;
         begin
           perform set_config('app.tenants', array[tenant]::text, true);
-          delete from tenant_audit where tenant_id = tenant
+          delete from tenant_audit where ctid = any (array(select ctid from tenant_audit where tenant_id = tenant limit max_rows))
             and exists (select from closings c where c.tenant_id = tenant and c.started_at is not null);
+          get diagnostics deleted = row_count;
+          return deleted;
         end $$`);
     this.addSql('revoke execute on function delete_tenant_audit from public');
     this.addSql(`create table user_audit (

@@ -77,8 +77,9 @@ export interface Audited {
 }
 
 /**
- * Works on every tenant, or on one (UUID), but for deleted ones, in a transaction each, which sees its rows alone and changes nothing if there is a finding. `work` returns
- * what it repaired, which is reported after the commit. A value that PostgreSQL rejects, or an invalid time, is a finding. Throws any other error.
+ * Works on every tenant, or on one (UUID), but for deleted ones, in a transaction each, which sees its rows alone and changes nothing if there is a
+ * finding. `work` returns what it repaired, which is reported after the commit. A value that PostgreSQL rejects, or an invalid time, is a finding.
+ * Throws any other error.
  */
 export async function auditTenants(
   client: pg.Client,
@@ -104,10 +105,11 @@ export async function auditTenants(
   return audited;
 }
 
-/** The last event of a tenant that was deleted, or of which rows are left; null where it was not. */
+/** The last event of a tenant whose deletion has begun; null for any other, also for one that has a head. */
 export async function endOfDeleted(client: pg.Client, tenant: string): Promise<Pick<LogRow, 'sequence' | 'hash'> | null> {
   const { rows } = await client.query<{ sequence: string; hash: Buffer }>(
-    'select last_sequence::text as sequence, last_hash as hash from deleted_tenants where tenant_id = $1',
+    `select last_sequence::text as sequence, last_hash as hash from deleted_tenants d where tenant_id = $1
+      and not exists (select from heads where tenant_id = d.tenant_id)`,
     [tenant],
   );
   return rows[0] ? { sequence: BigInt(rows[0].sequence), hash: rows[0].hash } : null;

@@ -98,6 +98,8 @@ async function verifyTenant(
     const surplus = Number(rows[0]?.n) - (counts.get(name) ?? 0);
     if (surplus > 0) findings.add(`${name} has ${pluralize(surplus, 'row')} without an event: \`rebuild --check\` says which`);
   }
+  const noted = await client.query('select from deleted_tenants where tenant_id = $1', [tenant]);
+  if (noted.rowCount !== 0) findings.add('is in deleted_tenants, and has a head');
   await checkSums(client, tenant, findings);
   await checkPublishedOffset(client, tenant, findings);
 }

@@ -1352,6 +1352,13 @@ export declare type LinkOidcRequest = Message<"identity.v1.LinkOidcRequest"> & {
    * @generated from field: identity.v1.Origin origin = 4;
    */
   origin?: Origin | undefined;
+
+  /**
+   * Session of the user's token, checked once more; empty: none.
+   *
+   * @generated from field: string session_id = 5;
+   */
+  sessionId: string;
 };
 
 /**
@@ -2915,7 +2922,7 @@ export declare const IdentityService: GenService<{
   },
   /**
    * UpdateMember changes a role and ends the member's access keys, also in suspended and closed tenants, for owners and admins; only owners change or
-   * make owners. The same role again changes nothing. Errors: `member_not_found`, `last_owner`.
+   * make owners. A lower role revokes the open invitations that the member sent. The same role again changes nothing. Errors: `member_not_found`, `last_owner`.
    *
    * @generated from rpc identity.v1.IdentityService.UpdateMember
    */
@@ -2925,7 +2932,7 @@ export declare const IdentityService: GenService<{
     output: typeof UpdateMemberResponseSchema;
   },
   /**
-   * RemoveMember ends a membership and its access keys, as UpdateMember; every member may remove itself. Errors: `member_not_found` (also for a
+   * RemoveMember ends a membership, its access keys and its open invitations, as UpdateMember; every member may remove itself. Errors: `member_not_found` (also for a
    * second call), `last_owner`.
    *
    * @generated from rpc identity.v1.IdentityService.RemoveMember

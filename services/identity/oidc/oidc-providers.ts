@@ -1,5 +1,5 @@
 // The identity providers of the setting `OIDC_PROVIDERS`.
-import { BadSetting } from '../platform/settings.ts';
+import { BadSetting } from '../../platform/settings.ts';
 
 /** An identity provider, by the name in its routes. */
 export interface OidcProvider {

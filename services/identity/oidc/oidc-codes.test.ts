@@ -1,12 +1,17 @@
 import { TOTP } from 'otpauth';
 import type pg from 'pg';
 import { pino } from 'pino';
-import type { FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newUser, password, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
-import { browserOf, type Browser, newSubject, person, startIssuer, type TestIssuer } from '../../test/oidc-issuer.ts';
-import { toUuid } from '../platform/ids.ts';
-import { openPool } from '../platform/postgres.ts';
-import { deleteExpiredCodes } from './oidc.ts';
+import { withClient } from '../../../deploy/local/databases.ts';
+import type { FreshDatabase } from '../../../test/cluster.ts';
+import { newEmail, newUser, password, refusal, useIdentity, type IdentityClient } from '../../../test/identity.ts';
+import { until } from '../../../test/polling.ts';
+import { browserOf, type Browser, newSubject, person, startIssuer, type TestIssuer } from '../../../test/oidc-issuer.ts';
+import { toUuid } from '../../platform/ids.ts';
+import { openPool } from '../../platform/postgres.ts';
+import { deleteCodes } from '../retention.ts';
+
+// By another connection: within a transaction these statistics stand still.
+const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 let database: FreshDatabase;
 let client: IdentityClient;
@@ -117,6 +122,34 @@ describe('a code', () => {
     expect((await auditOf(user.id)).map(([type]) => type)).toContain('identity.linked');
   });
 
+  test('links nothing into a session that a new password has ended, and stays valid', async () => {
+    const user = await newUser(client);
+    const { session } = await client.login({ email: user.email, password });
+    const { sid: sessionId } = JSON.parse(Buffer.from(session!.token.split('.')[1]!, 'base64url').toString()) as { sid: string };
+    const code = await browser.codeFor(person(newEmail()));
+    await client.changePassword({ userId: user.id, current: password, password: 'a new password' });
+    const link = (given: string) => client.linkOidc({ userId: user.id, sessionId: given, provider: 'one', code });
+    expect(await refusal(link(sessionId))).toMatchObject({ reason: 'unauthenticated' });
+    expect((await auditOf(user.id)).map(([type]) => type)).not.toContain('identity.linked');
+    await link('');
+  });
+
+  test('logs nobody in where a new password is set between the check and the session', async () => {
+    const claims = person(newEmail());
+    const { user } = await browser.exchange(await browser.codeFor(claims));
+    const code = await browser.codeFor(claims);
+    await admin.query('begin');
+    await admin.query(`update users set password_hash = '$argon2id$' where id = $1`, [toUuid('user', user!.id)]);
+    const exchange = refusal(browser.exchange(code));
+    await until(
+      () => withClient(database.adminUrl, (other) => other.query(waiting)),
+      ({ rows }) => rows.length === 1,
+    );
+    await admin.query('commit');
+    expect(await exchange).toMatchObject({ reason: 'unauthenticated', message: expect.stringContaining('new password') });
+    await browser.exchange(await browser.codeFor(claims));
+  });
+
   test('does not join an address that the database takes for the same, but a mail server does not', async () => {
     const host = `${newSubject()}.example.com`;
     const { user } = await client.register({ email: `ß@${host}`, password, firstName: 'K', lastName: 'K' });
@@ -174,7 +207,7 @@ describe('a code', () => {
     await admin.query(`update oidc_codes set expires_at = now() - interval '1 ms' where hash = encode(sha256($1::bytea), 'hex')`, [code]);
     expect(await refusal(browser.exchange(code))).toMatchObject({ reason: 'unauthenticated' });
     const pool = openPool(database.serviceUrl, { max: 1, name: 'test', logger: pino({ level: 'silent' }) });
-    await deleteExpiredCodes(pool);
+    await deleteCodes(pool);
     await pool.end();
     const left = await admin.query(`select count(*)::int from oidc_codes where hash = encode(sha256($1::bytea), 'hex')`, [code]);
     expect(left.rows).toEqual([{ count: 0 }]);

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { jest } from '@jest/globals';
 import pg from 'pg';
-import { freshDatabase, type FreshDatabase } from '../../test/cluster.ts';
-import { newEmail, newUser, refusal, startIdentity, type RunningIdentity } from '../../test/identity.ts';
-import { until } from '../../test/polling.ts';
+import { freshDatabase, type FreshDatabase } from '../../../test/cluster.ts';
+import { newEmail, newUser, refusal, startIdentity, type RunningIdentity } from '../../../test/identity.ts';
+import { until } from '../../../test/polling.ts';
 import {
   browserOf,
   type Browser,
@@ -15,11 +15,11 @@ import {
   stateIn,
   type IssuerAnswer,
   type TestIssuer,
-} from '../../test/oidc-issuer.ts';
+} from '../../../test/oidc-issuer.ts';
 import { OidcClient } from './oidc-client.ts';
 import { oidcProviders } from './oidc-providers.ts';
-import { SecretEncryption } from '../platform/secret-encryption.ts';
-import { Settings } from '../platform/settings.ts';
+import { SecretEncryption } from '../../platform/secret-encryption.ts';
+import { Settings } from '../../platform/settings.ts';
 
 const encryptionKey = `k1:${randomBytes(32).toString('base64')}`;
 

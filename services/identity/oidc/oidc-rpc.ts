@@ -1,24 +1,17 @@
 // The gRPC calls of logins with identity providers.
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
-import type { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
-import type { FairSemaphore } from '../platform/fair-semaphore.ts';
-import { logFields } from '../platform/serve.ts';
-import { answer, forUsers } from './calls.ts';
-import { entityManager } from './database.ts';
-import * as field from './fields.ts';
-import { sessionMessage, userMessage } from './mapping.ts';
+import type { IdentityService } from '../../../proto/gen/identity/v1/identity_pb.js';
+import { logFields } from '../../platform/serve.ts';
+import { answer, forUsers } from '../calls.ts';
+import { entityManager } from '../database.ts';
+import * as field from '../fields.ts';
+import { sessionMessage, userMessage } from '../mapping.ts';
 import { createCode, linkCode, spendCode, userOfCode } from './oidc.ts';
-import { OidcFailure, type OidcClient } from './oidc-client.ts';
-import { Refusal } from './refusal.ts';
-import { openSession } from './sessions.ts';
-import { checkSecondFactor } from './totp.ts';
-import type { LoginParts } from './users.ts';
-
-/** What they need. */
-export interface OidcParts extends LoginParts {
-  users: FairSemaphore;
-  oidc: OidcClient;
-}
+import { OidcFailure } from './oidc-client.ts';
+import type { Parts } from '../parts.ts';
+import { Refusal } from '../refusal.ts';
+import { openSession } from '../sessions.ts';
+import { checkSecondFactor } from '../totp.ts';
 
 type OidcCalls = 'startOidc' | 'finishOidc' | 'exchangeOidcCode' | 'linkOidc';
 
@@ -26,7 +19,7 @@ type OidcCalls = 'startOidc' | 'finishOidc' | 'exchangeOidcCode' | 'linkOidc';
 const maxUrlLength = 1_000;
 
 /** Their handlers. */
-export function oidcCalls(parts: OidcParts): Pick<ServiceImpl<typeof IdentityService>, OidcCalls> {
+export function oidcCalls(parts: Parts): Pick<ServiceImpl<typeof IdentityService>, OidcCalls> {
   const { orm, signer, unauthenticated, users, oidc } = parts;
   const ofUser = forUsers(users);
   return {
@@ -59,7 +52,7 @@ export function oidcCalls(parts: OidcParts): Pick<ServiceImpl<typeof IdentitySer
       return unauthenticated.run(address, undefined, async () => {
         if (user) await checkSecondFactor(parts, user.id, totpCode, origin);
         const spent = await spendCode(orm, code, user?.id, origin);
-        const session = await openSession(orm, signer, spent.id, { method: 'oidc', origin });
+        const session = await openSession(orm, signer, spent.id, { method: 'oidc', origin, passwordHash: spent.passwordHash });
         return { session: sessionMessage(session), user: userMessage(spent) };
       });
     }),

@@ -1,10 +1,10 @@
 // Sends the mails of the outbox: leases them, makes their tokens, sends each, records the result.
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, type Registry } from 'prom-client';
-import { openGauges } from '../platform/gauges.ts';
-import { inTransaction, type Pool } from '../platform/postgres.ts';
-import type { Logger } from '../platform/telemetry.ts';
-import { hashOf, newToken } from './credentials.ts';
+import { openGauges } from '../../platform/gauges.ts';
+import { inTransaction, type Pool } from '../../platform/postgres.ts';
+import type { Logger } from '../../platform/telemetry.ts';
+import { hashOf, newToken } from '../credentials.ts';
 import { renderMail } from './mail-templates.ts';
 import { isPermanentRejection, type SendMail } from './mail-transport.ts';
 import type { MailKind } from './mails.ts';

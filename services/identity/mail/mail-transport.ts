@@ -3,8 +3,8 @@ import { constants } from 'node:fs';
 import { access, mkdir, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
-import { BadSetting } from '../platform/settings.ts';
-import type { IdentityConfig } from './config.ts';
+import { BadSetting } from '../../platform/settings.ts';
+import type { IdentityConfig } from '../config.ts';
 import type { MailText } from './mail-templates.ts';
 
 /** A mail to send; `id`: UUID. */

@@ -1,10 +1,9 @@
 // Mails to send, written with the change that causes them, and the tokens that they carry.
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { rateLimitMetadata } from '../platform/errors.ts';
-import { uuidAt } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
-import { hashOf } from './credentials.ts';
-import { Refusal } from './refusal.ts';
+import { rateLimitMetadata } from '../../platform/errors.ts';
+import { uuidAt } from '../../platform/ids.ts';
+import { hashOf } from '../credentials.ts';
+import { Refusal } from '../refusal.ts';
 
 /** What a mail is for. */
 export type MailKind = 'verification' | 'reset' | 'invitation';
@@ -23,9 +22,10 @@ export interface Mail {
   expiresAt: Date;
 }
 
-/** Mails to one address in {@link windowSeconds}, of all kinds and tenants together. */
+/** Mails to one address in {@link mailWindowSeconds}, of all kinds and tenants together. */
 const maxMails = 5;
-const windowSeconds = 3600;
+/** For so long mails count. */
+export const mailWindowSeconds = 3600;
 
 /**
  * Writes a mail, which is sent after the transaction. Throws `rate_limited` beyond 5 mails an hour to its address, in any case. `nowMs`: milliseconds
@@ -38,7 +38,7 @@ export async function enqueueMail(em: EntityManager, mail: Mail, nowMs: number):
   const newest = await em.execute<{ ms: number }[]>(
     `select (extract(epoch from created_at) * 1000)::float8 as ms from mails
      where lower(email) = lower(?) and created_at > ? order by created_at desc limit ?`,
-    [email, new Date(nowMs - windowSeconds * 1000), maxMails],
+    [email, new Date(nowMs - mailWindowSeconds * 1000), maxMails],
   );
   const oldest = newest[maxMails - 1];
   if (oldest) throw tooManyMails(nowMs - oldest.ms);
@@ -51,10 +51,10 @@ export async function enqueueMail(em: EntityManager, mail: Mail, nowMs: number):
 }
 
 function tooManyMails(ageMs: number): Refusal {
-  const reset = Math.min(windowSeconds, Math.max(1, windowSeconds - Math.floor(ageMs / 1000)));
+  const reset = Math.min(mailWindowSeconds, Math.max(1, mailWindowSeconds - Math.floor(ageMs / 1000)));
   return new Refusal('rate_limited', 'too many mails to this address, try again later', {
     retryAfter: reset,
-    metadata: rateLimitMetadata({ policy: 'mail', quota: maxMails, window: windowSeconds, remaining: 0, reset }),
+    metadata: rateLimitMetadata({ policy: 'mail', quota: maxMails, window: mailWindowSeconds, remaining: 0, reset }),
   });
 }
 
@@ -98,15 +98,4 @@ export async function spendToken(em: EntityManager, kind: MailKind, token: strin
 /** The error of a mailed token. It names no reason, so that a token that was found somewhere tells nothing. */
 export function tokenInvalid(): Refusal {
   return new Refusal('token_invalid', 'the token is unknown, used or expired', { field: 'token', tag: 'token_invalid' });
-}
-
-/** Mails are kept until they have expired and no longer count for the limit. Their tokens go with them. */
-const deleteLimit = 1_000;
-const deletion = `delete from mails where id = any (array(
-  select id from mails where expires_at < now() and created_at < now() - interval '${windowSeconds} s'
-  order by expires_at limit ${deleteLimit} for update skip locked))`;
-
-/** Deletes expired mails and their tokens. */
-export async function deleteExpiredMails(pool: Pool): Promise<void> {
-  while ((await pool.query(deletion)).rowCount === deleteLimit);
 }

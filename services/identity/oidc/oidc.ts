@@ -1,17 +1,14 @@
 // Logins with identity providers: from the provider's answer to a code, from a code to a user and a session.
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql';
 import { v7 as uuidv7 } from 'uuid';
-import { toId } from '../platform/ids.ts';
-import type { Pool } from '../platform/postgres.ts';
-import { audit, type Origin } from './audit.ts';
-import { hashOf, newToken } from './credentials.ts';
-import { databaseNow, entityManager } from './database.ts';
-import { User, type UserRow } from './entities.ts';
-import * as field from './fields.ts';
+import { auditUser, type Origin } from '../audit.ts';
+import { hashOf, newToken } from '../credentials.ts';
+import { databaseNow, entityManager } from '../database.ts';
+import { User, type UserRow } from '../entities.ts';
+import * as field from '../fields.ts';
 import type { OidcIdentity } from './oidc-client.ts';
-import { Refusal } from './refusal.ts';
-import { deleteExpired } from './sessions.ts';
-import { userUuid } from './tenants.ts';
+import { Refusal } from '../refusal.ts';
+import { lockSession } from '../sessions.ts';
 
 /** How long a code is valid. */
 const codeSeconds = 60;
@@ -73,24 +70,17 @@ export async function spendCode(orm: MikroORM, code: string, checked: string | u
 /** Spends a code of this provider and joins its identity to a user. Throws `unauthenticated`, `email_taken`; then the code stays valid. */
 export async function linkCode(
   orm: MikroORM,
-  given: { userId: string; provider: string; code: string; origin?: Origin | undefined },
+  given: { userId: string; sessionId: string; provider: string; code: string; origin?: Origin | undefined },
 ): Promise<UserRow> {
   return entityManager(orm).transactional(async (em) => {
-    const unknown = () => new Refusal('unauthenticated', 'unknown user');
-    const user = await em.findOne(User, { id: userUuid(given.userId, unknown) });
-    if (!user) throw unknown();
     const spent = await spend(em, given.code);
     if (spent.provider !== given.provider) throw invalidCode();
+    const user = await em.findOneOrFail(User, { id: await lockSession(em, given.userId, given.sessionId) });
     const linked = await linkedUser(em, spent);
     if (linked && linked.id !== user.id) throw taken('another user has this identity');
     if (!linked) await link(em, spent, user.id, given.origin, await databaseNow(em));
     return user;
   });
-}
-
-/** Deletes codes that have expired. */
-export async function deleteExpiredCodes(pool: Pool): Promise<void> {
-  await deleteExpired(pool, 'oidc_codes', 'hash');
 }
 
 async function spend(em: EntityManager, code: string): Promise<Code> {
@@ -133,7 +123,7 @@ async function createUser(em: EntityManager, code: Code, origin: Origin | undefi
   );
   // Registered meanwhile.
   if (inserted.length === 0) throw taken(emailTaken);
-  await audit(em, { user: id }, { ...byUser(id, origin), type: 'user.registered', data: { provider: code.provider } }, nowMs);
+  await auditUser(em, id, { type: 'user.registered', byUser: true, origin, data: { provider: code.provider } }, nowMs);
   return em.findOneOrFail(User, { id });
 }
 
@@ -142,12 +132,7 @@ async function link(em: EntityManager, code: Code, userId: string, origin: Origi
   await em.execute('insert into oidc_identities (issuer, subject, provider, user_id, created_at) values (?, ?, ?, ?, ?)', [
     ...[issuer, subject, provider, userId, new Date(nowMs)],
   ]);
-  await audit(em, { user: userId }, { ...byUser(userId, origin), type: 'identity.linked', data: { provider, issuer } }, nowMs);
-}
-
-function byUser(userId: string, origin: Origin | undefined) {
-  const user = toId('user', userId);
-  return { actor: user, subject: user, origin };
+  await auditUser(em, userId, { type: 'identity.linked', byUser: true, origin, data: { provider, issuer } }, nowMs);
 }
 
 const emailTaken = 'another user has this email: log in as that user and link the identity';

@@ -1,10 +1,10 @@
 // Calls identity providers: OpenID Connect, code flow with PKCE, state and nonce; every answer is verified.
 import * as client from 'openid-client';
 import { Readable } from 'node:stream';
-import { FairSemaphore, Overloaded } from '../platform/fair-semaphore.ts';
-import { DecryptError, type SecretEncryption } from '../platform/secret-encryption.ts';
+import { FairSemaphore, Overloaded } from '../../platform/fair-semaphore.ts';
+import { DecryptError, type SecretEncryption } from '../../platform/secret-encryption.ts';
 import type { OidcProvider } from './oidc-providers.ts';
-import { Refusal } from './refusal.ts';
+import { Refusal } from '../refusal.ts';
 
 /** A login that has begun; a cookie of the browser holds it, encrypted. */
 export interface OidcLogin {
