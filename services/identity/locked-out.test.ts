@@ -50,3 +50,15 @@ test('a tenant whose only owner has left gets another', async () => {
   const elsewhere = await client.listMembers({ userId: owner.id, tenantId: others });
   expect(elsewhere.members.find(({ userId }) => userId === member.id)?.role).toBe('viewer');
 });
+
+test('an identity that the user did not link is removed, and no other', async () => {
+  const [unlink = ''] = [...page.matchAll(/```sql\n(delete from oidc_identities.*?)```/gs)].map(([, sql]) => sql);
+  const [user, other] = [await newUser(client), await newUser(client)];
+  for (const each of [user, other]) {
+    await run(
+      `insert into oidc_identities select 'https://corp.example', '${each.id}', 'corp', id, now() from users where email = '${each.email}'`,
+    );
+  }
+  await run(unlink.replace('bob@example.com', user.email));
+  expect((await run('select subject from oidc_identities')).rows).toEqual([{ subject: other.id }]);
+});

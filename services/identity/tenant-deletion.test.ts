@@ -1,4 +1,5 @@
 // The job that deletes tenants: replicas share the work, each tenant is deleted once, and what fails is tried again.
+import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
@@ -103,6 +104,36 @@ test('a long audit log is deleted in parts, so that no statement exceeds its tim
 
 test('identity is ready while ledger and notifier are away', async () => {
   expect((await identity.ready()).status).toBe(200);
+});
+
+test('the SQL of the restore page postpones deletions, and repeats one that the ledger has lost', async () => {
+  const page = readFileSync('gateway/docs/operate/backup-and-restore.md', 'utf8');
+  const [postpone = '', repeat = ''] = [...page.matchAll(/```sql\n(update closings.*?)```/gs)].map(([, sql]) => sql);
+  const [kept, lost] = (await closedTenants(2)) as [string, string];
+  const past = `update closings set delete_at = now() - interval '1 day', next_attempt_at = now() where tenant_id = '${toUuid('tenant', kept)}';`;
+  // In one transaction, as before the start: no job sees the day that has passed.
+  await admin.query(past + postpone);
+  const { tenant } = await identity.client.reopenTenant({ userId, tenantId: kept });
+  expect(tenant?.status).toBe('active');
+
+  replica({ ledger: ledger.client, notifier: notifier.client });
+  const finished = () =>
+    until(
+      () => makeDue().then(unfinished),
+      (count) => count === 0,
+    );
+  await finished();
+  // As in a ledger of an older backup.
+  const inLedger = new pg.Client({ connectionString: ledger.database.adminUrl });
+  await inLedger.connect();
+  await inLedger.query('delete from deleted_tenants where tenant_id = $1', [toUuid('tenant', lost)]);
+  await ledger.client.createAccount({ tenantId: lost, accountCode: 'a', name: 'a', type: 'asset' });
+  const heads = async () => (await inLedger.query('select from heads where tenant_id = $1', [toUuid('tenant', lost)])).rowCount;
+  expect(await heads()).toBe(1);
+  await admin.query(repeat.replace('2030-01-31', '2020-01-31'));
+  await finished();
+  expect(await heads()).toBe(0);
+  await inLedger.end();
 });
 
 test('a service that is away is asked again, with one warning', async () => {
