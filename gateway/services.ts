@@ -3,6 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import type { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import type { LedgerService, Posting, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
+import type { BooksTimes } from './books.ts';
 
 /** The services behind the routes. */
 export interface Services {
@@ -13,6 +14,8 @@ export interface Services {
   post: (posting: Posting, response?: { destroyed: boolean }) => Promise<{ transaction: Transaction; replayed: boolean }>;
   /** The ledger that writes a tenant's log. */
   writerOf: (tenantId: string) => Client<typeof LedgerService>;
+  /** Reads times of requests in the time zone of a tenant's books. */
+  times: BooksTimes;
   /** Aborted when the process begins to stop. */
   shutdown: AbortSignal;
 }

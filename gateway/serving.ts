@@ -12,6 +12,7 @@ import { cached, serveOps, tokenName, type Readiness } from '../services/platfor
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
+import { BooksTimes } from './books.ts';
 import { buildApp } from './app.ts';
 import { Batcher } from './batcher.ts';
 import { gatewayConfig, type GatewayConfig } from './config.ts';
@@ -72,7 +73,19 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
       const post: Services['post'] = (posting, response) => batcher.post(posting, response);
       const writerOf: Services['writerOf'] = (tenantId) => ledgerOf(tenantId, ledgersNow()).client;
       const shutdown = closing.signal;
-      registerRoutes(registered, { ...config, identity, ledger, notifier, tokens, metrics, readiness, post, writerOf, shutdown });
+      registerRoutes(registered, {
+        ...config,
+        identity,
+        ledger,
+        notifier,
+        tokens,
+        metrics,
+        readiness,
+        post,
+        writerOf,
+        times: new BooksTimes(ledger),
+        shutdown,
+      });
     },
   });
   await listening({ variable: 'PORT', host: config.host, port }, app.listen({ host, port }));

@@ -8,6 +8,7 @@ import type { Pool } from '../platform/postgres.ts';
 import { isTransient, isLockTimeout } from '../platform/postgres-errors.ts';
 import { logFields } from '../platform/serve.ts';
 import { Refusal, type Reason } from './accounting.ts';
+import { booksHandlers } from './books-rpc.ts';
 import { chartAndReads } from './chart-rpc.ts';
 import { validateReversal } from './commands.ts';
 import { definitionHandlers } from './definitions-rpc.ts';
@@ -79,7 +80,13 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
   const { reads, committed, hasPayments } = dependencies;
   const postings = postingHandlers(dependencies);
   const calls = tenantCalls(reads, committed);
-  const handlers = { ...postings, ...chartAndReads(calls), ...definitionHandlers(calls), ...deletionHandlers(calls) };
+  const handlers = {
+    ...postings,
+    ...chartAndReads(calls),
+    ...definitionHandlers(calls),
+    ...deletionHandlers(calls),
+    ...booksHandlers(calls),
+  };
   return (router) => router.service(LedgerService, withErrors(handlers, hasPayments));
 }
 

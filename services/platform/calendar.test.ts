@@ -1,6 +1,6 @@
 // Days of time zones, months and fiscal years.
 import fc from 'fast-check';
-import { addDays, addMonths, dateOf, dayOf, fiscalYearEnd, instantsOf, localDay } from './calendar.ts';
+import { addDays, addMonths, dateOf, dayOf, fiscalYearEnd, instantOf, instantsOf, localDay } from './calendar.ts';
 
 const day = (text: string) => dayOf(text) as number;
 
@@ -54,4 +54,28 @@ test('a fiscal year ends on its day, or on the last of February', () => {
     ['2026-02-28', '02-29', '2026-02-28'],
   ] as const;
   for (const [at, end, last] of cases) expect(dateOf(fiscalYearEnd(day(at), end))).toBe(last);
+});
+
+test.each([
+  ['2026-01-31', 'first', 'UTC', '2026-01-31T00:00:00.000Z'],
+  ['2026-01-31', 'last', 'Africa/Lagos', '2026-01-31T22:59:59.999Z'],
+  ['2026-01-31T12:00:00.5+01:00', 'last', 'Africa/Lagos', '2026-01-31T11:00:00.500Z'],
+])('%s is, as the %s of %s, %s', (text, edge, timeZone, instant) => {
+  expect(instantOf(text, edge as 'first', timeZone)).toBe(Date.parse(instant));
+});
+
+test.each([
+  '2026-02-30',
+  '2026-1-1',
+  '2026-01-01T00:00:00',
+  '2026-01-01T00:00:00.0001Z',
+  '2026-02-30T00:00:00Z',
+  '2026-01-01T24:00:00Z',
+  '',
+])('%s is no time', (text) => {
+  expect(instantOf(text, 'first', 'UTC')).toBeNull();
+});
+
+test('a day that the zone skipped has no instant', () => {
+  expect(instantOf('2011-12-30', 'first', 'Pacific/Apia')).toBeNull();
 });

@@ -103,3 +103,21 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
   }
   return format;
 }
+
+const rfc3339 =
+  /^([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,3})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$/;
+
+/**
+ * The instant, in milliseconds since the Unix epoch, of RFC 3339 with a zone and at most three fraction digits, or of a day `YYYY-MM-DD` of the time
+ * zone: its first or last millisecond. Null where the text is neither, or a day that the zone skipped.
+ */
+export function instantOf(text: string, edge: 'first' | 'last', timeZone: string): number | null {
+  const day = dayOf(text);
+  if (day !== null) {
+    const { startMs, endMs } = instantsOf(timeZone, day);
+    if (endMs < startMs) return null;
+    return edge === 'first' ? startMs : endMs;
+  }
+  const date = rfc3339.exec(text)?.[1];
+  return date === undefined || dayOf(date) === null ? null : Date.parse(text);
+}

@@ -1,0 +1,50 @@
+// The time zone of a tenant's books, in which dates without a time are read.
+import { instantOf } from '../services/platform/calendar.ts';
+import { validationError } from './errors.ts';
+import type { Services } from './services.ts';
+import { echo } from './validation-messages.ts';
+
+/** How long a time zone is remembered, milliseconds. */
+const rememberMs = 3_000;
+const maxRemembered = 10_000;
+
+/** Reads times of requests: RFC 3339, or a day of the books' time zone. */
+export class BooksTimes {
+  private readonly ledger: Services['ledger'];
+  private readonly zones = new Map<string, { timeZone: string; untilMs: number }>();
+
+  constructor(ledger: Services['ledger']) {
+    this.ledger = ledger;
+  }
+
+  /** Forgets a tenant's time zone, after it was changed through this gateway. */
+  forget(tenantId: string): void {
+    this.zones.delete(tenantId);
+  }
+
+  /**
+   * The instant of a text in milliseconds since the Unix epoch, undefined for undefined. A day is its first or its last millisecond. Throws
+   * `validation_failed` with the tag `datetime`, naming the field.
+   */
+  async instant(tenantId: string, field: string, text: string | undefined, edge: 'first' | 'last'): Promise<bigint | undefined> {
+    if (text === undefined) return undefined;
+    // Only days depend on the time zone.
+    const timeZone = text.length === 10 ? await this.timeZoneOf(tenantId) : 'UTC';
+    const ms = instantOf(text, edge, timeZone);
+    if (ms === null) {
+      const message = `${field} must be a date like 2030-01-31 or a time like 2030-01-31T12:00:00.000Z`;
+      throw validationError([{ field, tag: 'datetime', value: echo(text), message }]);
+    }
+    return BigInt(ms);
+  }
+
+  private async timeZoneOf(tenantId: string): Promise<string> {
+    const known = this.zones.get(tenantId);
+    if (known && performance.now() < known.untilMs) return known.timeZone;
+    const { books } = await this.ledger.getBooks({ tenantId }, { timeoutMs: 5_000 });
+    const timeZone = books?.timezone ?? 'UTC';
+    if (this.zones.size >= maxRemembered) this.zones.clear();
+    this.zones.set(tenantId, { timeZone, untilMs: performance.now() + rememberMs });
+    return timeZone;
+  }
+}
