@@ -3,7 +3,7 @@ import type { Client } from '../../platform/postgres.ts';
 import type { Snapshot } from '../auditor/snapshot.ts';
 import { Refusal } from '../accounting.ts';
 import { invalid } from '../fields.ts';
-import { totalsAt, type Totals } from '../totals.ts';
+import { totalsAt, type Total, type Totals } from '../totals.ts';
 import { columnsOf, fiscalYearStart } from './columns.ts';
 import { balanceSheet, incomeStatement, timesOf, trialBalance, type Figures, type Slice, type Source } from './figures.ts';
 import type { Heading } from './heading.ts';
@@ -46,14 +46,14 @@ export async function makeAccountsReport(snapshot: Snapshot, heading: Heading, b
   const slices = await slicesOf({ snapshot, heading, chart, times, leftOut }, kept);
   const source: Source = { parameters, chart, columns, slices, yearStarts };
   const figures = (figuresOf[parameters.report] as (source: Source) => Figures)(source);
-  if (figures.lines.length > bounds.maxLines) throw tooLarge(`more than ${bounds.maxLines} lines`);
+  if (figures.lines.length > bounds.maxLines) throw tooLarge(`has more than ${bounds.maxLines} lines`);
   assertIdentities(figures, source, whole);
   return { kind: 'accounts', parameters, asRecorded, timeZone, columns, ...figures };
 }
 
 /** The refusal of a report that takes too long or is too long to be answered at once. */
 export function tooLarge(what: string): Refusal {
-  return new Refusal('report_too_large', `the report has ${what}: start it as a job, with POST on the same path`);
+  return new Refusal('report_too_large', `the report ${what}: start it as a job, with POST on the same path`);
 }
 
 /** All accounts in order. */
@@ -112,7 +112,7 @@ export function byAccounts(chart: Chart, key: string, kept: ReadonlyMap<number, 
       const slice = slices.get(group) ?? new Map<number, Totals>();
       slices.set(group, slice);
       if (slices.size > maxGroups + Number(slices.has(null))) throw tooManyGroups({ of: 'account', key });
-      const own: Totals = slice.get(ms) ?? new Map();
+      const own = slice.get(ms) ?? new Map<string, Total>();
       slice.set(ms, own.set(balance, total));
     }
   }

@@ -86,7 +86,7 @@ function assertTrialBalance({ opening = 0n, debits = 0n, credits = 0n, closing =
 function assertEquityChange(figures: Figures, source: Source, whole: ReadonlyMap<number, Totals>): void {
   const { chart, columns, slices } = source;
   const isEquity = ({ type }: { type: string }) => type === 'equity';
-  for (const currency of usedCurrencies(source)) {
+  for (const currency of usedCurrencies({ parameters: source.parameters, slices: [{ group: null, at: whole }] })) {
     columns.forEach(({ fromMs, toMs, key }, index) => {
       const change = (of: (ms: number) => bigint) => of(toMs) - (fromMs === null ? 0n : of(fromMs - 1));
       const equity = change((ms) => sumOf(chart, whole.get(ms), currency, isEquity) + earningsAt(chart, whole.get(ms), currency));

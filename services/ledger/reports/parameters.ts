@@ -32,7 +32,7 @@ export const parameterNames: Record<ReportName, readonly string[]> = {
 };
 
 /** Lines on a page of JSON, unless the request says how many. */
-export const pageLimits = { fallback: 50, max: 1_000 };
+export const pageLimits = { fallback: 50, max: 100 };
 
 const maxAccountCodes = 50;
 
