@@ -1,4 +1,6 @@
 // Settings of books over gRPC: defaults, changes as events, versions, and what is refused.
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { UpdateBooksRequestSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 
 let ledger: RunningLedger;
@@ -8,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => ledger.end());
 
 const by = { actor: 'key_of_the_test', requestId: 'request' };
-type Change = Omit<Parameters<RunningLedger['client']['updateBooks']>[0], 'tenantId'>;
+type Change = Omit<MessageInitShape<typeof UpdateBooksRequestSchema>, '$typeName'>;
 const update = async (tenantId: string, change: Change) => (await ledger.client.updateBooks({ tenantId, ...by, ...change })).books!;
 const read = async (tenantId: string) => (await ledger.client.getBooks({ tenantId })).books!;
 const events = async (tenantId: string) => (await ledger.client.listEvents({ tenantId, limit: 100 })).events;
