@@ -133,11 +133,7 @@ async function byTransactions(
   kept: Map<number, Totals>,
 ): Promise<Slice[]> {
   const { client, tenant } = snapshot;
-  const { books, parameters, asRecorded } = heading;
-  if (!books.indexed_metadata.includes(groupBy.key)) {
-    const message = 'group_by must name a key of indexed_metadata of the books';
-    throw invalid('group_by', 'oneof', `transaction.${groupBy.key}`, message);
-  }
+  const { parameters, asRecorded } = heading;
   const skipped = new Set(leftOut.map(({ sequence }) => sequence));
   const sums = new Map<string, MovesOverTime>();
   for await (const move of taggedMoves(client, tenant, groupBy.key, asRecorded.sequence)) {
