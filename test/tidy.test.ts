@@ -42,7 +42,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   [/^deploy\//, under('deploy/', 'services/platform/')],
 ];
 
-const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
+const entryPoints = [/^services\/[a-z]+\/(main|cli|auditor)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
 const testEntryPoints = [
   /\.test\.ts$/,
   /^test\/(environment|setup|teardown|summary-line|longest-first|check|lint)\.ts$/,
