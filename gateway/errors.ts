@@ -62,6 +62,7 @@ const table = {
   too_many: [422, 'there are as many as a tenant may have', 'limits'],
   too_late: [422, 'the request was valid until an earlier time', 'valid_until'],
   too_large: [422, 'the answer would be too large', 'depth'],
+  report_too_large: [422, 'the report would be too large: start a job'],
   token_invalid: [422, 'the token is unknown, used or expired', 'token'],
   idempotency_key_reused: [422, 'the idempotency key was used for another request', 'idempotency_key'],
   rate_limited: [429, 'too many requests, try again later'],

@@ -40,6 +40,7 @@ export type Reason =
   | 'entries_mismatch'
   | 'idempotency_key_reused'
   | 'too_large'
+  | 'report_too_large'
   | 'overloaded'
   | 'unavailable'
   | 'internal';

@@ -44,6 +44,7 @@ const codes: Record<Reason, Code> = {
   entries_mismatch: Code.FailedPrecondition,
   idempotency_key_reused: Code.FailedPrecondition,
   too_large: Code.FailedPrecondition,
+  report_too_large: Code.FailedPrecondition,
   overloaded: Code.ResourceExhausted,
   unavailable: Code.Unavailable,
   internal: Code.Internal,

@@ -1,4 +1,5 @@
 // CSV of tables (RFC 4180) that is safe to open in spreadsheets.
+import { setImmediate } from 'node:timers/promises';
 import { stringify } from 'csv-stringify/sync';
 import type { Cell, ColumnType, Table } from './table.ts';
 
@@ -33,6 +34,7 @@ export async function* csvOf({ columns, rows }: Table): AsyncGenerator<Buffer> {
     if (++count % chunkRows === 0) {
       yield Buffer.from(chunk);
       chunk = '';
+      await setImmediate();
     }
   }
   yield Buffer.from(chunk);

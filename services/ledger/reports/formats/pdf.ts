@@ -1,6 +1,7 @@
 // PDF of tables: A4, title, period and the state of the log, the header on each page, as many pages side by side as the columns need.
+import { setImmediate } from 'node:timers/promises';
 import PDFDocument from 'pdfkit';
-import { Fonts, type Document, type Run, type Weight } from './fonts.ts';
+import { Fonts, ascent, type Document, type Run, type Weight } from './fonts.ts';
 import type { Cell, Table, TableColumn, TableRow } from './table.ts';
 
 const margin = { side: 40, top: 40, bottom: 44 };
@@ -24,14 +25,17 @@ export async function* pdfOf(table: Table): AsyncGenerator<Uint8Array> {
     autoFirstPage: false,
     lang: 'en',
     displayTitle: true,
+    fontLayoutCache: false,
     info: { Title: `${table.title}, ${table.period}`, CreationDate: new Date(table.asRecorded.at) },
   });
   const printer = new Printer(document, table);
   for (const { columns } of bands) {
     printer.begin(columns);
     for await (const row of table.rows()) {
-      printer.print(row);
+      if (!printer.print(row)) continue;
       yield* readyOf(document);
+      // Otherwise nobody else is answered before the last page.
+      await setImmediate();
     }
   }
   printer.end();
@@ -106,6 +110,7 @@ class Printer {
   private pages = 0;
   private y = 0;
   private heading = '';
+  private isAfterHeading = false;
 
   constructor(document: Document, table: Table) {
     this.document = document;
@@ -121,16 +126,21 @@ class Printer {
     this.addPage();
   }
 
-  print(row: TableRow): void {
-    if (row.kind === 'heading') {
-      this.printHeading(String(row.cells[0] ?? ''), row.depth);
-      return;
-    }
+  /** Returns whether it has begun a page. */
+  print(row: TableRow): boolean {
+    const before = this.pages;
+    if (row.kind === 'heading') this.printHeading(String(row.cells[0] ?? ''), row.depth);
+    else this.printCells(row);
+    return this.pages > before;
+  }
+
+  private printCells(row: TableRow): void {
     const weight = row.kind === 'line' ? 400 : 700;
     const cells = this.columns.map((column) => this.linesOf(column, row.cells[column.index] ?? null, row.depth, weight));
     const height = Math.max(1, ...cells.map(({ lines }) => lines.length)) * lineHeight + (row.kind === 'total' ? 3 : 0);
     this.makeRoom(height);
-    if (row.kind === 'total') this.rule(this.y + 0.5, ink.strong, 0.7);
+    if (row.kind === 'total' && !this.isAfterHeading) this.rule(this.y + 0.5, ink.strong, 0.7);
+    this.isAfterHeading = false;
     const top = this.y + (row.kind === 'total' ? 2.5 : 0);
     cells.forEach(({ lines, x, size: textSize, alignRight }) => {
       lines.forEach((runs, index) => {
@@ -160,6 +170,7 @@ class Printer {
     if (isTop) this.document.rect(margin.side, this.y + 3, this.right - margin.side, height - 5).fill(ink.fill);
     this.text(text, 700, isTop ? size.heading : size.text + 1, margin.side + 4, this.y + (isTop ? 4 : 3), ink.strong);
     this.y += height;
+    this.isAfterHeading = true;
   }
 
   private get right(): number {
@@ -224,7 +235,8 @@ class Printer {
             .filter(({ over }) => over === column.over)
             .at(-1) ?? column;
         const over = this.fonts.runs(column.over, 700);
-        this.fonts.draw(over, size.text, end.x + end.width - 4 - this.fonts.widthOf(over, size.text), this.y + 2.5);
+        const middle = (column.x + end.x + end.width) / 2;
+        this.fonts.draw(over, size.text, middle - this.fonts.widthOf(over, size.text) / 2, this.y + 2.5);
       }
       last = column.over;
     });
@@ -239,7 +251,7 @@ class Printer {
     this.document.fillColor(ink.soft);
     this.fonts.draw(page, size.small, margin.side, y);
     (this.document.page.xobjects as Record<string, unknown>)['PageCount'] = this.pageCount;
-    const baseline = y + 1.069 * size.small;
+    const baseline = y + ascent * size.small;
     const left = margin.side + this.fonts.widthOf(page, size.small);
     this.document.addContent(`q 1 0 0 -1 ${left.toFixed(3)} ${baseline.toFixed(3)} cm /PageCount Do Q`);
     const state = this.fonts.runs(`Sequence ${sequence} · ${at} · SHA-256 ${hash}`, 400);
