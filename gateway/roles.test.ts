@@ -73,6 +73,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   getHold: 'transactions:read',
   getTransaction: 'transactions:read',
   listEvents: 'transactions:read',
+  streamEvents: 'transactions:read',
   listHolds: 'transactions:read',
   listTransactions: 'transactions:read',
   captureHold: 'transactions:write',

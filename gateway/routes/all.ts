@@ -10,6 +10,7 @@ import { batchRoutes } from './batch.ts';
 import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { emailRoutes } from './email-verification.ts';
+import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { invitationRoutes } from './invitations.ts';
@@ -32,7 +33,7 @@ import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
-export function registerRoutes(app: App, parts: Services & Operations & OidcSettings): void {
+export function registerRoutes(app: App, parts: Services & Operations & OidcSettings & { maxInFlight: number }): void {
   userRoutes(app, parts);
   emailRoutes(app, parts);
   passwordRoutes(app, parts);
@@ -59,6 +60,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   holdReads(app, parts);
   balanceRoutes(app, parts);
   eventRoutes(app, parts);
+  eventStreamRoutes(app, parts);
   webhookRoutes(app, parts);
   deliveryRoutes(app, parts);
   operationRoutes(app, parts);
