@@ -11,16 +11,7 @@ import { waitForAnswer } from '../../services/platform/postgres-start.ts';
 import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/platform/settings.ts';
 import { Children, describeEnding, endRecorded, type Child, type ChildOptions } from './children.ts';
 import { createDatabase, revokePublicConnect, saveDatabases, setPasswords, type DatabasePlan, type ServiceDatabase } from './databases.ts';
-import {
-  enablePaymentsChild,
-  gatewayChild,
-  migrateChild,
-  root,
-  serviceChild,
-  services,
-  type DeploymentPlan,
-  type Service,
-} from './plan.ts';
+import { enableChild, gatewayChild, migrateChild, root, serviceChild, services, type DeploymentPlan, type Service } from './plan.ts';
 import { portProblem } from './ports.ts';
 import { startPostgres } from './postgres.ts';
 import { lockDirectory } from './processes.ts';
@@ -106,7 +97,7 @@ async function start(): Promise<void> {
   };
   say('migrating the databases');
   await Promise.all(services.map((service) => runToEnd(children, migrateChild(service, plan))));
-  await runToEnd(children, enablePaymentsChild(plan));
+  await runToEnd(children, enableChild(plan));
   for (const service of services) await revokePublicConnect(databases[service]);
   say(`starting ${services.join(', ')} and the gateway`);
   for (const service of services)

@@ -14,7 +14,7 @@ import { validateReversal } from './commands.ts';
 import { definitionHandlers } from './definitions-rpc.ts';
 import { invalid } from './fields.ts';
 import { validatePosting, withTraceparent, type ValidatedPosting } from './mapping.ts';
-import { refuseNewCalls, refuseNewFields } from './payments-switch.ts';
+import { refuseNewCalls, refuseNewFields, type IsEnabled } from './feature-switch.ts';
 import type { Outcome } from './queue.ts';
 import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } from './submit-rpc.ts';
 import { tenantCalls } from './tenant-calls.ts';
@@ -69,15 +69,15 @@ export interface LedgerDependencies {
   maxMessageBytes: number;
   /** Called after the commit with each tenant (UUID) whose chart has changed. */
   committed: (tenant: string) => void;
-  /** Whether payments are enabled. */
-  hasPayments: () => boolean;
+  /** Whether a feature may be used. */
+  isEnabled: IsEnabled;
 }
 
 type Handlers = Partial<ServiceImpl<typeof LedgerService>>;
 
 /** The RPCs of the ledger. */
 export function ledgerRoutes(dependencies: LedgerDependencies): (router: ConnectRouter) => void {
-  const { reads, committed, hasPayments } = dependencies;
+  const { reads, committed, isEnabled } = dependencies;
   const postings = postingHandlers(dependencies);
   const calls = tenantCalls(reads, committed);
   const handlers = {
@@ -87,14 +87,14 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
     ...deletionHandlers(calls),
     ...booksHandlers(calls),
   };
-  return (router) => router.service(LedgerService, withErrors(handlers, hasPayments));
+  return (router) => router.service(LedgerService, withErrors(handlers, isEnabled));
 }
 
-function postingHandlers({ writer, maxMessageBytes, hasPayments }: LedgerDependencies): Handlers {
+function postingHandlers({ writer, maxMessageBytes, isEnabled }: LedgerDependencies): Handlers {
   // A malformed posting is refused alone, not the whole call.
   const validated = <Message extends Named & { $typeName: string }>(message: Message, validate: (message: Message) => ValidatedPosting) => {
     try {
-      if (!hasPayments()) refuseNewFields(message);
+      refuseNewFields(message, isEnabled);
       return validate(message);
     } catch (error) {
       return writer.rejectInvalid(error, message);
@@ -108,7 +108,7 @@ function postingHandlers({ writer, maxMessageBytes, hasPayments }: LedgerDepende
     return { transaction: outcome.result.outcome.value, replayed: outcome.result.replayed };
   };
   return {
-    submit: submitHandler(writer, maxMessageBytes, hasPayments),
+    submit: submitHandler(writer, maxMessageBytes, isEnabled),
     async postTransaction({ posting }, context) {
       if (!posting) {
         throw new Refusal('validation_failed', 'posting is required', { field: 'posting', tag: 'required', value: '' });
@@ -178,7 +178,7 @@ function translate(error: unknown): unknown {
   return asConnectError(new Refusal('unavailable', message));
 }
 
-function withErrors(handlers: Handlers, hasPayments: () => boolean): Handlers {
+function withErrors(handlers: Handlers, isEnabled: IsEnabled): Handlers {
   type Handler = (request: Partial<Named>, context: HandlerContext) => Promise<unknown>;
   type StreamHandler = (request: Partial<Named>, context: HandlerContext) => AsyncIterable<unknown>;
   const noted = (request: Partial<Named>, context: HandlerContext) => Object.assign(context.values.get(logFields), namesOf(request));
@@ -186,7 +186,7 @@ function withErrors(handlers: Handlers, hasPayments: () => boolean): Handlers {
     return async (request, context) => {
       noted(request, context);
       try {
-        if (!hasPayments()) refuseNewCalls(name, request);
+        refuseNewCalls(name, request, isEnabled);
         return await handler(request, context);
       } catch (error) {
         throw translate(error);
