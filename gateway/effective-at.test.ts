@@ -75,7 +75,7 @@ async function postEverywhere({ post }: Customer, effective_at: string): Promise
   expect([JSON.parse(first!), byImport.body.data.replayed]).toMatchObject([{ status: 201 }, 1]);
   const named = Object.entries({ ...answers, reversed }).map(([name, each]) => [name, each.body.data.transaction] as const);
   const listed = batch.body.data.results.map((each: any, index: number) => [`batch ${index}`, each.data.transaction] as const);
-  return Object.fromEntries([...named, ...listed, ['import', byImport.body.data.results[0].data.transaction]]) as Record<string, Fields>;
+  return Object.fromEntries([...named, ...listed, ['import', byImport.body.data.results[0].data.transaction]]);
 }
 
 test('every route that posts takes a day or a time, and every read shows both times', async () => {
