@@ -8,6 +8,7 @@ export interface GatewayConfig extends CommonSettings {
   identityAddresses: string[];
   ledgerAddresses: string[];
   notifierAddresses: string[];
+  auditorAddresses: string[];
   /** Addresses of proxies whose `X-Forwarded-For` is trusted. */
   trustProxy: string[];
   /** Origins whose browsers may call; `*` is any. */
@@ -29,6 +30,7 @@ export function gatewayConfig(settings: Settings): GatewayConfig {
     identityAddresses: settings.addresses('IDENTITY_ADDR', '127.0.0.1:50051'),
     ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
     notifierAddresses: settings.addresses('NOTIFIER_ADDR', '127.0.0.1:50053'),
+    auditorAddresses: settings.addresses('AUDITOR_ADDR', '127.0.0.1:50054'),
     trustProxy: settings.list('TRUST_PROXY').map(proxy),
     corsOrigins: settings.list('CORS_ORIGINS').map(origin),
     publicUrl: settings.httpUrl('PUBLIC_URL', `http://${host}:${common.port}`),

@@ -1,6 +1,7 @@
 // The services that the routes call.
 import type { Client } from '@connectrpc/connect';
 import type { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
+import type { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import type { LedgerService, Posting, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import type { BooksTimes } from './books.ts';
@@ -10,6 +11,8 @@ export interface Services {
   identity: Client<typeof IdentityService>;
   ledger: Client<typeof LedgerService>;
   notifier: Client<typeof NotifierService>;
+  /** Reports, jobs, exports. */
+  auditor: Client<typeof AuditService>;
   /** Posts one transaction; throws a ConnectError. `response` is destroyed once the client is gone. */
   post: (posting: Posting, response?: { destroyed: boolean }) => Promise<{ transaction: Transaction; replayed: boolean }>;
   /** The ledger that writes a tenant's log. */

@@ -5,6 +5,7 @@ import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
+import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Caller, type Replica } from '../services/platform/caller.ts';
@@ -27,6 +28,7 @@ interface Callers {
   toIdentity: Caller;
   toLedger: Caller;
   toNotifier: Caller;
+  toAuditor: Caller;
 }
 
 /** Opens the gateway and registers how each part is stopped. Throws `BadSetting` or `StartFailure` where it can't. */
@@ -34,10 +36,11 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const config = gatewayConfig(settings);
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
-  const { toIdentity, toLedger, toNotifier, toWriter } = openCallers(config, lifetime);
+  const { toIdentity, toLedger, toNotifier, toAuditor, toWriter } = openCallers(config, lifetime);
   const identity = createClient(IdentityService, toIdentity);
   const ledger = createClient(LedgerService, toLedger);
   const notifier = createClient(NotifierService, toNotifier);
+  const auditor = createClient(AuditService, toAuditor);
   const tokens = new TokenVerifier(async () => (await identity.getKeySet({}, { timeoutMs: 3_000 })).jwks);
   const keys = new ApiKeyCache(async (key) => (await identity.verifyApiKey({ key }, { timeoutMs: 2_000 })).verified);
 
@@ -51,7 +54,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const batcher = new Batcher({ ledgers: ledgersNow, logger, metrics, maxPostings: config.maxInFlight, timeoutMs: 10_000 });
 
   const closing = new AbortController();
-  const readiness = readinessOf({ toIdentity, toLedger, toNotifier }, () => closing.signal.aborted);
+  const readiness = readinessOf({ toIdentity, toLedger, toNotifier, toAuditor }, () => closing.signal.aborted);
 
   const { port } = config;
   const host = await addressOf(config.host);
@@ -78,6 +81,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
         identity,
         ledger,
         notifier,
+        auditor,
         tokens,
         metrics,
         readiness,
@@ -108,6 +112,7 @@ function openCallers(config: GatewayConfig, lifetime: Lifetime): Callers & { toW
     toIdentity: open('identity', config.identityAddresses, readsOf(IdentityService)),
     toLedger: open('ledger', config.ledgerAddresses, readsOf(LedgerService)),
     toNotifier: open('notifier', config.notifierAddresses, readsOf(NotifierService)),
+    toAuditor: open('auditor', config.auditorAddresses, readsOf(AuditService)),
     // Postings have connections of their own, so that they never wait behind large pages.
     toWriter: open('ledger for postings', config.ledgerAddresses),
   };
@@ -119,20 +124,34 @@ function readsOf({ methods }: DescService): DescMethod[] {
 }
 
 /** Whether the gateway can answer, and the state of each service behind it. */
-function readinessOf({ toIdentity, toLedger, toNotifier }: Callers, isClosing: () => boolean): () => Promise<Readiness> {
+function readinessOf({ toIdentity, toLedger, toNotifier, toAuditor }: Callers, isClosing: () => boolean): () => Promise<Readiness> {
   const health = {
     identity: healthOf(toIdentity, IdentityService.typeName, requiredTimeoutMs),
     ledger: healthOf(toLedger, LedgerService.typeName, requiredTimeoutMs),
     notifier: healthOf(toNotifier, NotifierService.typeName, optionalTimeoutMs),
+    auditor: healthOf(toAuditor, AuditService.typeName, optionalTimeoutMs),
     // Known only to a ledger that relays over Kafka.
     kafka: healthOf(toLedger, 'kafka', optionalTimeoutMs, false),
   };
   return async () => {
-    const [identity, ledger, notifier, kafka] = await Promise.all([health.identity(), health.ledger(), health.notifier(), health.kafka()]);
+    const [identity, ledger, notifier, auditor, kafka] = await Promise.all([
+      health.identity(),
+      health.ledger(),
+      health.notifier(),
+      health.auditor(),
+      health.kafka(),
+    ]);
     const closing = isClosing();
-    // Postings are answered without notifier and Kafka; their events wait in the log.
+    // Postings are answered without notifier, auditor and Kafka; their events wait in the log.
     const ready = !closing && identity === 'ok' && ledger === 'ok';
-    const dependencies = { identity, ledger, notifier, ...(kafka !== 'unavailable' && { kafka }), ...(closing && { gateway: 'draining' }) };
+    const dependencies = {
+      identity,
+      ledger,
+      notifier,
+      auditor,
+      ...(kafka !== 'unavailable' && { kafka }),
+      ...(closing && { gateway: 'draining' }),
+    };
     return { ready, dependencies };
   };
 }

@@ -7,7 +7,16 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Children, type Child, type ChildOptions, type Ending } from '../deploy/local/children.ts';
 import { createDatabase, withClient, type DatabasePlan, type ServiceDatabase } from '../deploy/local/databases.ts';
-import { gatewayChild, root, serviceChild, services, type DeploymentPlan, type Service } from '../deploy/local/plan.ts';
+import {
+  gatewayChild,
+  root,
+  serviceChild,
+  servers,
+  services,
+  type DeploymentPlan,
+  type Server,
+  type Service,
+} from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
 import { mailsIn, type Mail } from './mails.ts';
@@ -44,7 +53,7 @@ export interface Cluster {
   /** The gateway, `http://127.0.0.1:…`. */
   url: string;
   /** `host:port` of every replica. */
-  addresses: Record<Service, string[]>;
+  addresses: Record<Server, string[]>;
   internalToken: string;
   databases: Record<Service, FreshDatabase>;
   /** Where mails are written as files. */
@@ -98,7 +107,7 @@ const everyScope = [
   ...['webhooks:manage', 'limits:override'],
 ];
 
-/** Starts identity, ledger, notifier and gateway and resolves when all of them are ready. One cluster serves a whole test file. */
+/** Starts identity, ledger, notifier, auditor and gateway and resolves when all of them are ready. One cluster serves a whole test file. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const children = newChildren();
   const databases = await freshDatabases(options.server);
@@ -108,7 +117,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   const between = (await options.between?.(plan)) ?? {};
   const processes = new Map<string, { options: ChildOptions; ops: string; child?: Child; asked?: boolean }>();
   for (const child of [
-    ...services.flatMap((service) => plan.addresses[service].map((_, replica) => serviceChild(service, replica, plan))),
+    ...servers.flatMap((service) => plan.addresses[service].map((_, replica) => serviceChild(service, replica, plan))),
     gatewayChild('127.0.0.1', gatewayPort, plan),
   ]) {
     const opsPort = await testPort();
@@ -182,9 +191,9 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
 }
 
 async function newPlan(options: ClusterOptions, databases: Record<Service, FreshDatabase>, publicUrl: string): Promise<DeploymentPlan> {
-  const replicas: Record<Service, number> = { identity: 1, ledger: options.ledgers ?? 1, notifier: options.notifiers ?? 1 };
-  const addresses = {} as Record<Service, string[]>;
-  for (const service of services) {
+  const replicas: Record<Server, number> = { identity: 1, ledger: options.ledgers ?? 1, notifier: options.notifiers ?? 1, auditor: 1 };
+  const addresses = {} as Record<Server, string[]>;
+  for (const service of servers) {
     addresses[service] = [];
     for (let replica = 0; replica < replicas[service]; replica += 1) addresses[service].push(`127.0.0.1:${await testPort()}`);
   }
@@ -313,6 +322,7 @@ function planOf(service: Service | 'notifier', name: string): DatabasePlan {
     name: `${prefix}${name}`,
     owner: { role: `${prefix}${service}_owner`, password },
     service: { role: `${prefix}${service}_service`, password },
+    ...(service === 'ledger' && { auditor: { role: `${prefix}ledger_auditor`, password } }),
   };
 }
 
@@ -326,7 +336,12 @@ async function migratedTemplate(service: Service | 'notifier', adminUrl: string)
     const found = await client.query('select from pg_database where datname = $1', [ready]);
     if ((found.rowCount ?? 0) > 0) return;
     const database = await createDatabase(adminUrl, plan);
-    const env = { ...bareEnvironment, DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
+    const env = {
+      ...bareEnvironment,
+      DATABASE_URL: database.serviceUrl,
+      MIGRATION_DATABASE_URL: database.ownerUrl,
+      ...(database.auditorUrl !== undefined && { AUDITOR_DATABASE_URL: database.auditorUrl }),
+    };
     await run(process.execPath, [`services/${service}/main.ts`, 'migrate'], { cwd: root, env }).catch(
       (error: { stdout: string; stderr: string }) => {
         throw new Error(`migrating ${service} failed: ${error.stdout}${error.stderr}`);

@@ -32,6 +32,7 @@ export async function startGatewayOnly(environment: NodeJS.ProcessEnv = {}, desc
       IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
       LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
       NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
+      AUDITOR_ADDR: `127.0.0.1:${await testPort()}`,
       ...environment,
     },
   });

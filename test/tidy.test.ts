@@ -36,7 +36,10 @@ const importRules: [RegExp, (name: string) => boolean][] = [
     ),
   ],
   // The ledger derives balance events for Kafka, the notifier for itself. REST and webhooks have the same records.
-  [/^services\/platform\/(derived-events|payment-records)\.ts$/, under('services/platform/', 'proto/gen/ledger/v1/events_pb.js')],
+  [
+    /^services\/platform\/(derived-events|payment-records|books-records)\.ts$/,
+    under('services/platform/', 'proto/gen/ledger/v1/events_pb.js'),
+  ],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],
   [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],
   [/^services\/ledger\//, under('services/ledger/', 'services/platform/', 'proto/gen/')],
@@ -45,7 +48,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   [/^deploy\//, under('deploy/', 'services/platform/')],
 ];
 
-const entryPoints = [/^services\/[a-z]+\/(main|cli)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
+const entryPoints = [/^services\/[a-z]+\/(main|cli|auditor)\.ts$/, /^gateway\/main\.ts$/, /^deploy\/local\/(start|operator|kafka)\.ts$/];
 const testEntryPoints = [
   /\.test\.ts$/,
   /^test\/(environment|setup|teardown|summary-line|longest-first|check|lint)\.ts$/,

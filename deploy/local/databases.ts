@@ -12,6 +12,8 @@ export interface ServiceDatabase {
   ownerUrl: string;
   /** For `DATABASE_URL`; its role exists after the first `migrate`. */
   serviceUrl: string;
+  /** For the auditor, which reads the ledger's. */
+  auditorUrl?: string;
 }
 
 /** Names and passwords of one service's database. */
@@ -19,6 +21,7 @@ export interface DatabasePlan {
   name: string;
   owner: { role: string; password: string };
   service: { role: string; password: string };
+  auditor?: { role: string; password: string };
   /** A database to copy. */
   template?: string;
 }
@@ -36,6 +39,7 @@ export async function createDatabase(adminUrl: string, plan: DatabasePlan): Prom
     name: plan.name,
     ownerUrl: urlOf(plan.owner),
     serviceUrl: urlOf(plan.service),
+    ...(plan.auditor && { auditorUrl: urlOf(plan.auditor) }),
   };
   await withClient(adminUrl, async (client) => {
     const owner = pg.escapeIdentifier(plan.owner.role);
@@ -58,12 +62,15 @@ export async function createDatabase(adminUrl: string, plan: DatabasePlan): Prom
   return database;
 }
 
-/** Sets the passwords of both roles: the server may be older than the plan. The owner changes the service's role, which it has created. */
+/** Sets the passwords of all roles: the server may be older than the plan. The owner changes the others, which it has created. */
 export async function setPasswords(adminUrl: string, plan: DatabasePlan, { ownerUrl }: ServiceDatabase): Promise<void> {
-  for (const [url, { role, password }] of [
+  for (const [url, each] of [
     [adminUrl, plan.owner],
     [ownerUrl, plan.service],
+    [ownerUrl, plan.auditor],
   ] as const) {
+    if (each === undefined) continue;
+    const { role, password } = each;
     await withClient(url, async (client) => {
       const known = await client.query('select from pg_roles where rolname = $1', [role]);
       if (known.rowCount === 0) return;

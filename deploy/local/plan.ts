@@ -4,18 +4,23 @@ import { hostAndPort } from '../../services/platform/settings.ts';
 import type { ChildOptions } from './children.ts';
 import type { ServiceDatabase } from './databases.ts';
 
-/** Services with a gRPC address and a database each, in the order in which they are started. */
+/** Services with a database each. */
 export const services = ['identity', 'ledger', 'notifier'] as const;
 
 export type Service = (typeof services)[number];
+
+/** Processes with a gRPC address, in the order in which they are started. The auditor reads the ledger's database. */
+export const servers = [...services, 'auditor'] as const;
+
+export type Server = (typeof servers)[number];
 
 /** The root of the source tree, where every process runs. */
 export const root = resolve(import.meta.dirname, '..', '..');
 
 /** What all processes of a deployment share. */
 export interface DeploymentPlan {
-  /** Where each service listens, `host:port`; several addresses are several replicas. */
-  addresses: Record<Service, string[]>;
+  /** Where each process listens, `host:port`; several addresses are several replicas. */
+  addresses: Record<Server, string[]>;
   databases: Record<Service, ServiceDatabase>;
   internalToken: string;
   jwtPrivateKey: string;
@@ -35,8 +40,13 @@ export interface DeploymentPlan {
 
 /** Brings a service's schema up to date and exits. */
 export function migrateChild(service: Service, plan: DeploymentPlan): ChildOptions {
-  const { ownerUrl, serviceUrl } = plan.databases[service];
-  const environment = { ...plan.environment, MIGRATION_DATABASE_URL: ownerUrl, DATABASE_URL: serviceUrl };
+  const { ownerUrl, serviceUrl, auditorUrl } = plan.databases[service];
+  const environment = {
+    ...plan.environment,
+    MIGRATION_DATABASE_URL: ownerUrl,
+    DATABASE_URL: serviceUrl,
+    ...(auditorUrl !== undefined && { AUDITOR_DATABASE_URL: auditorUrl }),
+  };
   return nodeChild(`${service}-migrate`, [`services/${service}/main.ts`, 'migrate'], environment);
 }
 
@@ -46,14 +56,19 @@ export function enableChild({ environment, databases: { ledger } }: DeploymentPl
   return nodeChild('ledger-enable', ['services/ledger/cli.ts', 'enable', 'payments', 'books'], own);
 }
 
-/** One replica of a service. The first is named after the service, the next ones `ledger-2` and so on. */
-export function serviceChild(service: Service, replica: number, plan: DeploymentPlan): ChildOptions {
+/** One replica of a process. The first is named after it, the next ones `ledger-2` and so on. */
+export function serviceChild(service: Server, replica: number, plan: DeploymentPlan): ChildOptions {
   const { host, port } = hostAndPort(plan.addresses[service][replica] ?? '');
-  return nodeChild(replica === 0 ? service : `${service}-${replica + 1}`, [`services/${service}/main.ts`], {
+  const { ledger } = plan.databases;
+  const [main, databaseUrl] =
+    service === 'auditor'
+      ? ['services/ledger/auditor.ts', ledger.auditorUrl]
+      : [`services/${service}/main.ts`, plan.databases[service].serviceUrl];
+  return nodeChild(replica === 0 ? service : `${service}-${replica + 1}`, [main], {
     ...plan.environment,
     HOST: host,
     PORT: String(port),
-    DATABASE_URL: plan.databases[service].serviceUrl,
+    DATABASE_URL: databaseUrl,
     INTERNAL_TOKEN: plan.internalToken,
     ...(service === 'identity' && {
       JWT_PRIVATE_KEY: plan.jwtPrivateKey,
@@ -62,7 +77,7 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
       ...unlessSet(plan, 'MAIL_DIR', plan.mailDirectory),
       ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
     }),
-    ...(service !== 'notifier' && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
+    ...((service === 'identity' || service === 'ledger') && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {
       WEBHOOK_ENCRYPTION_KEY: plan.webhookEncryptionKey,
       ...unlessSet(plan, 'WEBHOOK_ALLOW_INSECURE_TARGETS', String(plan.insecureTargets)),
@@ -72,7 +87,7 @@ export function serviceChild(service: Service, replica: number, plan: Deployment
 
 /** The gateway. */
 export function gatewayChild(host: string, port: number, plan: DeploymentPlan): ChildOptions {
-  const addresses = Object.fromEntries(services.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]));
+  const addresses = Object.fromEntries(servers.map((service) => [`${service.toUpperCase()}_ADDR`, plan.addresses[service].join(',')]));
   const environment = {
     ...plan.environment,
     HOST: host,

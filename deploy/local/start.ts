@@ -11,17 +11,31 @@ import { waitForAnswer } from '../../services/platform/postgres-start.ts';
 import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/platform/settings.ts';
 import { Children, describeEnding, endRecorded, type Child, type ChildOptions } from './children.ts';
 import { createDatabase, revokePublicConnect, saveDatabases, setPasswords, type DatabasePlan, type ServiceDatabase } from './databases.ts';
-import { enableChild, gatewayChild, migrateChild, root, serviceChild, services, type DeploymentPlan, type Service } from './plan.ts';
+import {
+  enableChild,
+  gatewayChild,
+  migrateChild,
+  root,
+  serviceChild,
+  servers,
+  services,
+  type DeploymentPlan,
+  type Server,
+  type Service,
+} from './plan.ts';
 import { portProblem } from './ports.ts';
 import { startPostgres } from './postgres.ts';
 import { lockDirectory } from './processes.ts';
 import { loadSecrets, type Secrets } from './secrets.ts';
 
-const defaultAddresses: Record<Service, string> = {
+const defaultAddresses: Record<Server, string> = {
   identity: '127.0.0.1:50051',
   ledger: '127.0.0.1:50052',
   notifier: '127.0.0.1:50053',
+  auditor: '127.0.0.1:50054',
 };
+
+const auditorRole = 'ledger_auditor';
 
 // Of this process only, or set for each child.
 const ownVariables = [
@@ -31,6 +45,7 @@ const ownVariables = [
   'DATA_DIR',
   'DATABASE_URL',
   'MIGRATION_DATABASE_URL',
+  'AUDITOR_DATABASE_URL',
   'INTERNAL_TOKEN',
   'JWT_PRIVATE_KEY',
   'IDENTITY_ENCRYPTION_KEY',
@@ -64,7 +79,7 @@ async function start(): Promise<void> {
   const left = await endRecorded(record);
   if (left.length > 0) say(`ended processes of an earlier start: ${left.join(', ')}`);
   await checkPorts(settings);
-  const roles = services.flatMap((service) => [`${service}_owner`, `${service}_service`]);
+  const roles = [...services.flatMap((service) => [`${service}_owner`, `${service}_service`]), auditorRole];
   const secrets = await loadSecrets(dataDirectory, roles, settings.databaseUrl === undefined);
   const children = new Children(join(dataDirectory, 'logs'), record);
   process.on('exit', () => children.kill());
@@ -99,8 +114,8 @@ async function start(): Promise<void> {
   await Promise.all(services.map((service) => runToEnd(children, migrateChild(service, plan))));
   await runToEnd(children, enableChild(plan));
   for (const service of services) await revokePublicConnect(databases[service]);
-  say(`starting ${services.join(', ')} and the gateway`);
-  for (const service of services)
+  say(`starting ${servers.join(', ')} and the gateway`);
+  for (const service of servers)
     settings.addresses[service].forEach((_, replica) => watch(children.start(serviceChild(service, replica, plan))));
   watch(children.start(gatewayChild(settings.host, settings.port, plan)));
   const url = publicUrl(settings);
@@ -111,12 +126,12 @@ async function start(): Promise<void> {
 type StartSettings = ReturnType<typeof readSettings>;
 
 function readSettings(settings: Settings) {
-  const addresses = services.map((service) => [service, settings.addresses(`${service.toUpperCase()}_ADDR`, defaultAddresses[service])]);
+  const addresses = servers.map((service) => [service, settings.addresses(`${service.toUpperCase()}_ADDR`, defaultAddresses[service])]);
   return {
     dataDirectory: resolve(root, settings.text('DATA_DIR', '.data')),
     host: settings.text('HOST', '127.0.0.1'),
     port: settings.integer('PORT', { min: 1, max: 65535, fallback: 8080 }),
-    addresses: Object.fromEntries(addresses) as Record<Service, string[]>,
+    addresses: Object.fromEntries(addresses) as Record<Server, string[]>,
     databaseUrl: settings.optional('MIGRATION_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('MIGRATION_DATABASE_URL'),
     internalToken: settings.optional('INTERNAL_TOKEN'),
     jwtPrivateKey: settings.optional('JWT_PRIVATE_KEY'),
@@ -142,7 +157,7 @@ function prepareDirectory(directory: string): void {
 
 /** Throws {@link BadSetting} where an address is given twice or can't be used. */
 async function checkPorts({ host, port, addresses }: StartSettings): Promise<void> {
-  const wanted = services.flatMap((service) =>
+  const wanted = servers.flatMap((service) =>
     addresses[service].map((address) => ({ name: `${service.toUpperCase()}_ADDR`, ...hostAndPort(address) })),
   );
   const seen = new Map<string, string>();
@@ -162,7 +177,12 @@ async function createDatabases(adminUrl: string, secrets: Secrets): Promise<Reco
   const databases: [Service, ServiceDatabase][] = [];
   for (const service of services) {
     const role = (name: string) => ({ role: name, password: secrets.rolePasswords[name] ?? '' });
-    const plan: DatabasePlan = { name: service, owner: role(`${service}_owner`), service: role(`${service}_service`) };
+    const plan: DatabasePlan = {
+      name: service,
+      owner: role(`${service}_owner`),
+      service: role(`${service}_service`),
+      ...(service === 'ledger' && { auditor: role(auditorRole) }),
+    };
     const database = await waitForAnswer('MIGRATION_DATABASE_URL', () => createDatabase(adminUrl, plan));
     await setPasswords(adminUrl, plan, database);
     databases.push([service, database]);
@@ -188,8 +208,8 @@ function watch(child: Child): void {
 async function waitUntilReady(url: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const state = await readinessOf(url).catch(() => undefined);
-    // The gateway is ready without a notifier, too. Kafka may be away.
-    const missing = state?.dependencies ? services.filter((service) => state.dependencies?.[service] !== 'ok') : ['gateway'];
+    // The gateway is ready without a notifier and an auditor, too. Kafka may be away.
+    const missing = state?.dependencies ? servers.filter((service) => state.dependencies?.[service] !== 'ok') : ['gateway'];
     if (state?.ready === true && missing.length === 0) return;
     if (attempt % 100 === 0) say(`waiting for ${missing.join(' and ')}`);
     await pause(50);

@@ -18,7 +18,7 @@ function bare(description: string, schema: object, example: unknown, more: Parti
 }
 
 const name = 'ReadinessResponse';
-const ready = { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok' } };
+const ready = { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok', auditor: 'ok' } };
 const unready = { status: 'unavailable', dependencies: { ...ready.dependencies, ledger: 'not serving' } };
 const exampleKey = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' };
 

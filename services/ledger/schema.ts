@@ -1,7 +1,7 @@
 // Names of the ledger's migrations and grants. Only `migrate` loads the migrations themselves, and MikroORM with them.
 
 /** Migrations, oldest first; the service refuses to start on a database that lacks one. */
-export const migrationNames = ['0001-ledger', '0002-account-rules', '0003-payments', '0004-tenant-deletion', '0005-books'];
+export const migrationNames = ['0001-ledger', '0002-account-rules', '0003-payments', '0004-tenant-deletion', '0005-books', '0006-auditor'];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
 export const appendOnly = [
@@ -16,6 +16,9 @@ export const appendOnly = [
   'shifted_entries',
   'transaction_metadata',
 ];
+
+/** Tables that only the auditor's role changes. */
+export const auditorTables = ['jobs', 'job_chunks'];
 
 /** Tables whose rows it may change as well, but not delete. */
 export const kept = ['heads', 'accounts', 'balances', 'relay_marks', 'holds', 'hold_entries', 'books', 'shifted_months'];

@@ -27,7 +27,11 @@ export class QueryParameters {
  * would cost every posting.
  */
 function firstAt(query: QueryParameters, timeMs: bigint): string {
-  const time = `to_timestamp(${query.value(Number(timeMs))}::float8 / 1000.0)`;
+  return firstAtTime(`to_timestamp(${query.value(Number(timeMs))}::float8 / 1000.0)`);
+}
+
+/** The same for a time in SQL. */
+export function firstAtTime(time: string): string {
   const early = `(select l.created_at < ${time} from log l where l.tenant_id = $1 and l.sequence = (low + high) / 2)`;
   // `offset 0`: otherwise the look-up is inlined and done twice.
   return `(with recursive search (low, high) as (

@@ -16,7 +16,9 @@ export async function runService(settings: Settings, schema: Schema, loadServe: 
     }
     lifetime.hasUnfinishedWork = true;
     const { migrate } = await import('./migration.ts');
-    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), schema);
+    const { second } = schema;
+    const secondUrl = second && settings.optional(second.variable) !== undefined ? settings.databaseUrl(second.variable) : undefined;
+    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), schema, secondUrl);
     lifetime.hasUnfinishedWork = false;
   });
 }

@@ -24,6 +24,8 @@ export interface Schema {
   appendOnly: string[];
   /** Tables whose rows it may change as well, but not delete; none unless given. */
   kept?: string[];
+  /** A second role. It reads every table and changes the rows of these, which the service's role only reads. */
+  second?: { variable: 'AUDITOR_DATABASE_URL'; tables: string[] };
 }
 
 // Every statement queues behind a change that waits for a lock, so it waits shortly and tries again; longer than `deadlock_timeout`, after which
@@ -37,13 +39,18 @@ const unlimited = { statement_timeout: '0', idle_in_transaction_session_timeout:
 
 /**
  * Brings a schema up to date as its owner, creates the service's role where it is missing, and grants it the rows of every table but no change of
- * the schema. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} for whatever the database
+ * the schema; likewise the second role, where its URL is given. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} for whatever the database
  * rejects, 30 s without an answer, and locks that others keep for five minutes; a further run continues from there.
  */
-export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
-  checkUrls(new URL(ownerUrl), new URL(serviceUrl));
+export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema, secondUrl?: string): Promise<void> {
+  const second = secondUrl === undefined ? undefined : new URL(secondUrl);
+  checkUrls(new URL(ownerUrl), new URL(serviceUrl), 'DATABASE_URL');
+  if (second && schema.second) {
+    checkUrls(new URL(ownerUrl), second, schema.second.variable);
+    checkUrls(new URL(serviceUrl), second, schema.second.variable, 'DATABASE_URL');
+  }
   try {
-    await migrateAsOwner(ownerUrl, new URL(serviceUrl), schema);
+    await migrateAsOwner(ownerUrl, { service: new URL(serviceUrl), second }, schema);
   } catch (error) {
     const cause = databaseError(error);
     if (cause === undefined) throw error;
@@ -53,17 +60,21 @@ export async function migrate(ownerUrl: string, serviceUrl: string, schema: Sche
 }
 
 // Grants to the wrong role or in the wrong database would stay when the mistake is corrected.
-function checkUrls(owner: URL, service: URL): void {
+function checkUrls(first: URL, second: URL, variable: string, firstVariable = 'MIGRATION_DATABASE_URL'): void {
   // A URL without a database means PGDATABASE.
-  if (owner.pathname.length > 1 && service.pathname.length > 1 && owner.pathname !== service.pathname)
-    throw new StartFailure('DATABASE_URL and MIGRATION_DATABASE_URL must name the same database');
-  if (owner.username === service.username)
-    throw new StartFailure(
-      `DATABASE_URL and MIGRATION_DATABASE_URL name the same role, ${service.username}: the service needs one of its own`,
-    );
+  if (first.pathname.length > 1 && second.pathname.length > 1 && first.pathname !== second.pathname)
+    throw new StartFailure(`${variable} and ${firstVariable} must name the same database`);
+  if (first.username === second.username)
+    throw new StartFailure(`${variable} and ${firstVariable} name the same role, ${second.username}: the service needs one of its own`);
 }
 
-async function migrateAsOwner(ownerUrl: string, serviceUrl: URL, schema: Schema): Promise<void> {
+/** The addresses of the roles that the owner serves. */
+interface RoleUrls {
+  service: URL;
+  second: URL | undefined;
+}
+
+async function migrateAsOwner(ownerUrl: string, urls: RoleUrls, schema: Schema): Promise<void> {
   const client = await waitForAnswer('MIGRATION_DATABASE_URL', async () => {
     const each = new pg.Client({
       connectionString: ownerUrl,
@@ -83,13 +94,14 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: URL, schema: Schema)
   try {
     await checkConnection('MIGRATION_DATABASE_URL', client);
     await client.query(`select pg_advisory_lock(hashtext('migrations of this database'))`);
-    const role = decodeURIComponent(serviceUrl.username);
-    await createRole(client, role, decodeURIComponent(serviceUrl.password));
+    const role = await createRole(client, urls.service);
+    const second = urls.second && (await createRole(client, urls.second));
     const done = await namesDone(client);
     if (!schema.names.every((each) => done.has(each))) await Promise.race([runMigrations(ownerUrl, await schema.migrations()), lost]);
     const { rows } = await client.query<{ name: string }>('select current_database() as name');
     // One transaction, so that the role never has what is granted and revoked again.
-    const changes = grants(client.escapeIdentifier(role), client.escapeIdentifier(rows[0]?.name ?? ''), schema);
+    const database = pg.escapeIdentifier(rows[0]?.name ?? '');
+    const changes = [...grants(role, database, schema), ...(second === undefined ? [] : secondGrants(second, database, schema))];
     await retryLocked(() =>
       client
         .query(['begin', `set local lock_timeout = '${lockTimeout}'`, ...changes, 'commit'].join('; '))
@@ -103,18 +115,22 @@ async function migrateAsOwner(ownerUrl: string, serviceUrl: URL, schema: Schema)
   }
 }
 
-async function createRole(client: pg.Client, role: string, password: string): Promise<void> {
-  const known = await client.query('select 1 from pg_roles where rolname = $1', [role]);
-  if (known.rowCount !== 0) return;
-  const verifier = client.escapeLiteral(scramVerifier(password));
-  await client.query(`create role ${client.escapeIdentifier(role)} login password ${verifier}`).catch((error: pg.DatabaseError) => {
+/** Creates the role of a URL where it is missing, and returns its name as SQL has it. */
+async function createRole(client: pg.Client, { username, password }: URL): Promise<string> {
+  const name = decodeURIComponent(username);
+  const role = client.escapeIdentifier(name);
+  const known = await client.query('select 1 from pg_roles where rolname = $1', [name]);
+  if (known.rowCount !== 0) return role;
+  const verifier = client.escapeLiteral(scramVerifier(decodeURIComponent(password)));
+  await client.query(`create role ${role} login password ${verifier}`).catch((error: pg.DatabaseError) => {
     // The migration of another database of this server may have created it meanwhile.
     if (error.code !== '42710' && error.code !== '23505') throw error;
   });
+  return role;
 }
 
 // The first two have no effect, and are no error, where the owner may not grant them.
-function grants(role: string, database: string, { names, appendOnly, kept = [] }: Schema): string[] {
+function grants(role: string, database: string, { names, appendOnly, kept = [], second }: Schema): string[] {
   return [
     'revoke create on schema public from public',
     `grant connect on database ${database} to ${role}`,
@@ -123,8 +139,20 @@ function grants(role: string, database: string, { names, appendOnly, kept = [] }
     ...(names.length > 0 ? [`revoke insert, update, delete on mikro_orm_migrations from ${role}`] : []),
     ...appendOnly.map((table) => `revoke update, delete, truncate on ${pg.escapeIdentifier(table)} from ${role}`),
     ...kept.map((table) => `revoke delete, truncate on ${pg.escapeIdentifier(table)} from ${role}`),
+    ...(second?.tables ?? []).map((table) => `revoke insert, update, delete, truncate on ${pg.escapeIdentifier(table)} from ${role}`),
     `grant usage, select on all sequences in schema public to ${role}`,
     `grant execute on all functions in schema public to ${role}`,
+  ];
+}
+
+// Functions that belong to the service alone are not granted.
+function secondGrants(role: string, database: string, { second }: Schema): string[] {
+  return [
+    `grant connect on database ${database} to ${role}`,
+    `grant usage on schema public to ${role}`,
+    `revoke all on all tables in schema public from ${role}`,
+    `grant select on all tables in schema public to ${role}`,
+    ...(second?.tables ?? []).map((table) => `grant insert, update, delete on ${pg.escapeIdentifier(table)} to ${role}`),
   ];
 }
 

@@ -217,11 +217,20 @@ export async function withClient<Result>(pool: Connections, work: (client: Clien
  * connection it runs again on another, so it must change nothing but the database.
  */
 export function inTransaction<Result>(pool: Connections, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
+  return transact(pool, 'begin', tenants, work);
+}
+
+/** The same, read-only: all that `work` reads is of one moment. */
+export function inSnapshot<Result>(pool: Connections, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
+  return transact(pool, 'begin isolation level repeatable read read only', tenants, work);
+}
+
+function transact<Result>(pool: Connections, begin: string, tenants: string[], work: (client: Client) => Promise<Result>): Promise<Result> {
   return retryStaleConnection(async () => {
     const client = await pool.connect();
     let isBroken = false;
     try {
-      await Promise.all([client.query('begin'), client.query(setTenants(tenants))]);
+      await Promise.all([client.query(begin), client.query(setTenants(tenants))]);
       const result = await work(client);
       await client.query('commit');
       return result;

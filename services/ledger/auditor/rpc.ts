@@ -1,0 +1,22 @@
+// The auditor's gRPC interface; each area adds its handlers.
+import type { ConnectRouter, ServiceImpl } from '@connectrpc/connect';
+import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
+import type { SharedPool } from '../../platform/shared-pool.ts';
+import { withErrors } from '../rpc-errors.ts';
+
+/** What the handlers need. */
+export interface AuditorParts {
+  /** Connections of calls, shared by the tenants. */
+  pool: SharedPool;
+  /** Largest message in either direction, bytes. */
+  maxMessageBytes: number;
+}
+
+/** Some handlers of the service. They throw `Refusal` and, if too many calls wait, Overloaded. */
+export type AuditHandlers = Partial<ServiceImpl<typeof AuditService>>;
+
+/** The RPCs of the auditor. */
+export function auditorRoutes(_parts: AuditorParts): (router: ConnectRouter) => void {
+  const handlers: AuditHandlers = {};
+  return (router) => router.service(AuditService, withErrors(AuditService, handlers));
+}

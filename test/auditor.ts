@@ -1,0 +1,51 @@
+// An auditor over gRPC in the test's process, on the database of a ledger.
+import { createClient, type Client } from '@connectrpc/connect';
+import { Registry } from 'prom-client';
+import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
+import { auditorRoutes } from '../services/ledger/auditor/rpc.ts';
+import { ledgerPlans } from '../services/ledger/query-plans.ts';
+import { openCaller } from '../services/platform/caller.ts';
+import { openPool, type Pool } from '../services/platform/postgres.ts';
+import { SharedPool } from '../services/platform/shared-pool.ts';
+import { openLog } from '../services/platform/telemetry.ts';
+import { longTransactionTimeouts, type FreshDatabase } from './cluster.ts';
+import { startGrpcServer } from './grpc-server.ts';
+import { withLongDeadline } from './polling.ts';
+
+export type AuditorClient = Client<typeof AuditService>;
+
+/** A running auditor. */
+export interface RunningAuditor {
+  client: AuditorClient;
+  /** Connections of its role. */
+  pool: Pool;
+  metrics: Registry;
+  end(): Promise<void>;
+}
+
+const logger = openLog('test', 'silent');
+
+/** Starts an auditor on the database of a ledger, as `startLedger` returns it. */
+export async function startAuditor(database: FreshDatabase): Promise<RunningAuditor> {
+  const maxMessageBytes = 32 << 20;
+  const settings = { ...ledgerPlans, ...longTransactionTimeouts };
+  const pool = openPool(database.auditorUrl ?? '', { name: 'test', max: 8, logger, settings });
+  const metrics = new Registry();
+  const served = await startGrpcServer({
+    services: [AuditService],
+    routes: auditorRoutes({ pool: new SharedPool(pool), maxMessageBytes }),
+    maxMessageBytes,
+    metrics,
+  });
+  const caller = openCaller({ addresses: [`127.0.0.1:${served.port}`], token: 'token', maxMessageBytes });
+  return {
+    client: createClient(AuditService, withLongDeadline(caller)),
+    pool,
+    metrics,
+    async end() {
+      caller.close();
+      await served.close();
+      await pool.end();
+    },
+  };
+}
