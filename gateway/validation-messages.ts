@@ -47,6 +47,7 @@ const predicates: Record<string, string> = {
   email: 'must be an email address',
   slug: 'must be 3 to 63 lower-case letters and digits with single hyphens between',
   code: 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit',
+  key: 'must be 1 to 64 letters, digits, _ and -',
   decimal: 'must be a decimal string with at most 13 digits before and 2 after the point',
   gt: 'must be greater than zero',
   url: 'must be an address like https://example.com/hooks',
@@ -95,6 +96,10 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
   if (tag === 'decimal' && schema['x-digits'] !== undefined)
     return 'must be a decimal string with at most 12 digits before and 12 after the point';
   if (tag === 'datetime' && schema['format'] === 'date-time') return 'must be a time like 2030-01-31T12:00:00Z';
+  if (tag === 'datetime' && String(schema['format']).startsWith('instant')) {
+    const more = schema['format'] === 'instant' ? '' : ', or original';
+    return `must be a date like 2030-01-31 or a time like 2030-01-31T12:00:00.000Z${more}`;
+  }
   if (tag === 'datetime') return 'must be a date like 2030-01-31';
   if (tag === 'printable' && schema['x-secret'] === true) return 'must consist of printable characters';
   if (tag === 'gt' && schema['x-future'] === true) return 'must be in the future';

@@ -1,10 +1,11 @@
-// Totals by both times: random postings, plain, late and future, against sums by hand.
+// Totals and lines by both times: random postings, plain, late and future, against sums by hand.
 import { randomInt } from 'node:crypto';
 import { newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import type { Event, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { toMinor } from '../platform/money.ts';
 import { inSnapshot, type Client } from '../platform/postgres.ts';
+import { entriesInOrder, transactionsInOrder, type DatedEntry, type LineRange } from './effective-lines.ts';
 import { placesOf, totalsAt, type Bound, type Totals } from './totals.ts';
 
 let ledger: RunningLedger;
@@ -20,7 +21,7 @@ beforeAll(async () => {
     accounts: codes.map((accountCode) => ({ accountCode, name: accountCode, type: 'asset' })),
   });
   const posted: string[] = [];
-  for (let round = 0; round < 150; round++) {
+  for (let round = 0; round < 250; round++) {
     const [from, to] = [randomInt(4), randomInt(4)].map((index) => codes[index] as string) as [string, string];
     const currency = randomInt(3) === 0 ? 'USD' : 'NGN';
     const amount = (randomInt(1, 10_000_000) / 100).toFixed(2);
@@ -82,6 +83,44 @@ test('totals at random instants and sequences equal sums by hand', async () => {
   const [account] = [...all.flatMap((totals) => [...totals.keys()])][0]!.split(' ') as [string];
   const own = await read((client) => totalsAt(client, tenant, bounds.slice(0, 20), [account]));
   expect(own).toEqual(bounds.slice(0, 20).map((bound) => new Map([...byHand(bound)].filter(([key]) => key.startsWith(account)))));
+});
+
+test('lines between random instants, after random places, equal a sorted log', async () => {
+  const posted = log.flatMap(({ data, createdMs, sequence }) =>
+    data.case === 'transactionPosted'
+      ? [{ event: data.value, sequence, createdMs: Number(createdMs), effectiveMs: Number(data.value.effectiveMs ?? createdMs) }]
+      : [],
+  );
+  const byTime = [...posted].sort((one, other) => one.effectiveMs - other.effectiveMs || Number(one.sequence - other.sequence));
+  const accounts = [...new Set(posted.flatMap(({ event }) => event.entries.map(({ accountId, currency }) => `${accountId} ${currency}`)))];
+  for (let round = 0; round < 60; round++) {
+    const order = randomInt(2) === 0 ? 'effective' : 'posted';
+    const time = order === 'effective' ? 'effectiveMs' : 'createdMs';
+    const pick = () => posted[randomInt(posted.length)]!;
+    const range: LineRange = {
+      order,
+      pageSize: randomInt(1, 60),
+      fromMs: randomInt(3) === 0 ? 0 : pick()[time],
+      toMs: randomInt(3) === 0 ? Infinity : pick()[time],
+      sequence: randomInt(3) === 0 ? pick().sequence : 1_000n,
+    };
+    const [accountId = '', currency = ''] = accounts[randomInt(accounts.length)]!.split(' ');
+    if (randomInt(2) === 0) range.account = { id: toUuid('acc', accountId)!, currency };
+    const all = (order === 'effective' ? byTime : posted)
+      .filter((each) => each.sequence <= range.sequence && each[time] >= range.fromMs && each[time] <= range.toMs)
+      .flatMap((each) => each.event.entries.map((entry, position): DatedEntry => ({ ...each, entry, position })))
+      .filter(({ entry }) => !range.account || (entry.accountId === accountId && entry.currency === currency));
+    const cut = randomInt(all.length + 1);
+    if (cut > 0) range.after = all[cut - 1];
+    const place = ({ sequence, position, effectiveMs, createdMs }: DatedEntry) => [sequence, position, effectiveMs, createdMs];
+    const lines = await read((client) => Array.fromAsync(entriesInOrder(client, tenant, range)));
+    expect(lines.map(place)).toEqual(all.slice(cut).map(place));
+    expect(lines.every(({ entry }, index) => entry.balanceAfter === all[cut + index]!.entry.balanceAfter)).toBe(true);
+    const whole = await read((client) => Array.fromAsync(transactionsInOrder(client, tenant, range)));
+    const after = new Set(all.slice(cut).map(({ sequence }) => sequence));
+    if (range.after) after.delete(range.after.sequence);
+    expect(whole.map(({ sequence }) => sequence)).toEqual([...after]);
+  }
 });
 
 test('a tenant without events has no totals; places are the last sequences of times', async () => {
