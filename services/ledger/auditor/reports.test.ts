@@ -2,6 +2,7 @@
 import { randomInt } from 'node:crypto';
 import { startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
+import { until } from '../../../test/polling.ts';
 import type { Refusal } from '../accounting.ts';
 import { parameterNames } from '../reports/parameters.ts';
 import { reportNames, type ReportName } from '../reports/report.ts';
@@ -330,4 +331,21 @@ describe('refused', () => {
       expect([reason, message]).toEqual(['report_too_large', expect.stringContaining('start it as a job, with POST on the same path')]);
     }
   });
+});
+
+test('a job makes the same report, without its bounds and in its format', async () => {
+  const asked = { from: '2024-01-01', to: '2025-12-31', compare: 'previous_period', group_by: 'account.unit' };
+  const parameters = JSON.stringify(asked);
+  const { job } = await auditor.client.startJob({ tenantId, kind: 'income-statement', parameters, actor: 'test', requestId: 'r-1' });
+  expect(job).toMatchObject({ kind: 'income-statement', scope: 'reports:read' });
+  const { job: done } = await until(
+    () => auditor.client.getJob({ tenantId, jobId: job!.id }),
+    (answer) => answer.job!.status === 'succeeded',
+  );
+  const parts = await Array.fromAsync(auditor.client.readJobResult({ tenantId, jobId: job!.id }), ({ bytes }) => bytes);
+  expect(JSON.parse(Buffer.concat(parts).toString())).toEqual({ success: true, data: { report: await read('income-statement', asked) } });
+  expect(done!.result!.contentType).toBe('application/json; charset=utf-8');
+  const start = (wrong: object) => auditor.client.startJob({ tenantId, kind: 'income-statement', parameters: JSON.stringify(wrong) });
+  expect(await refusal(start({ depth: 0 }))).toMatchObject({ field: 'depth', tag: 'min' });
+  expect(await refusal(start({ columns: 'month' }))).toMatchObject({ field: 'from', tag: 'required' });
 });

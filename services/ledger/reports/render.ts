@@ -1,6 +1,7 @@
 // Makes a report of any kind and writes it in its format.
 import type { Snapshot } from '../auditor/snapshot.ts';
 import { accountsJson } from './json.ts';
+import { fileOf } from './formats/files.ts';
 import { makeAccountsReport, type ReportBounds } from './accounts-report.ts';
 import { readHeading, type Heading } from './heading.ts';
 import { pageLimits, type Asked } from './parameters.ts';
@@ -32,8 +33,12 @@ export interface Rendered {
 export async function renderReport(snapshot: Snapshot, asked: Asked, { nowMs, paged, ...bounds }: Making): Promise<Rendered> {
   const limit = asked.limit ?? (paged && asked.format === 'json' ? pageLimits.fallback : null);
   const heading = await readHeading(snapshot, { ...asked, limit }, nowMs);
-  const report = await (makers[asked.report] as Maker)(snapshot, heading, bounds);
-  return { contentType: 'application/json; charset=utf-8', parts: chunksOf(accountsJson(report as never)) };
+  const maker = makers[asked.report];
+  if (!maker) throw new Error(`${asked.report} cannot be made`);
+  const report = await maker(snapshot, heading, bounds);
+  if (asked.format !== 'json') return fileOf(report, asked.format);
+  if (report.kind !== 'accounts') throw new Error(`${asked.report} has no JSON`);
+  return { contentType: 'application/json; charset=utf-8', parts: chunksOf(accountsJson(report)) };
 }
 
 const chunkBytes = 64 << 10;
