@@ -4,6 +4,7 @@ import { booksSchemas } from './books-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
+import { reportSchemas } from './report-records.ts';
 import { schemas, words } from './records.ts';
 import { teamSchemas } from './team-schemas.ts';
 
@@ -37,6 +38,7 @@ export const documentInfo = {
     { name: 'Transactions', description: 'Postings and their reversal.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
+    { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
     { name: 'Events', description: 'The audit trail.' },
     {
@@ -70,6 +72,6 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...booksSchemas, ...teamSchemas, ...webhookSchemas }),
+  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...booksSchemas, ...reportSchemas, ...teamSchemas, ...webhookSchemas }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

@@ -1,11 +1,7 @@
-// Reports: the parameters of each, and the schemas of their answers for the OpenAPI document.
+// The parameters of each report.
 import { Type, type TObject } from 'typebox';
-import { accountCode, accountTypes, currency, flag, instant, object, oneOf, optional, patterned, whole } from './fields.ts';
-import { flag as flagSchema, integer, list, long, maybe, maybeWord, money, record, string, time, word, type Schema } from './records.ts';
-import { currencies } from '../services/platform/money.ts';
-
-/** The reports by accounts, whose lines have figures by column. */
-export const accountsReports = ['trial-balance', 'balance-sheet', 'income-statement', 'cash-flow'] as const;
+import { accountCode, currency, flag, instant, object, oneOf, optional, whole } from './fields.ts';
+import type { ErrorCode } from './errors.ts';
 
 /** Formats of reports and their media types. */
 export const reportFormats = {
@@ -46,10 +42,11 @@ const byAccounts = {
     'Further columns. `previous_period`: as many whole months before, else days; of `as_of` the end of the month before. `previous_year`: the same days a year before.',
   ),
   count: whole(1, 11, { default: 1, description: 'How many periods or years are compared.' }),
-  group_by: patterned('oneof', '^(account\\.[^]{1,255}|transaction\\.[A-Za-z0-9_-]{1,64})$', {
+  group_by: Type.Unsafe<string>({
+    type: 'string',
+    maxLength: 1_000,
     description:
-      'Splits lines by `account.<metadata key>` or, where the report is of movements, `transaction.<key>` for a key of `indexed_metadata`. At most 100 values.',
-    'x-published': { pattern: '^(account|transaction)\\..+$' },
+      'Splits lines by `account.<metadata key>` or, unless the report is a balance sheet, `transaction.<key>` for a key of `indexed_metadata`. At most 100 values.',
     example: 'account.unit',
   }),
 };
@@ -89,6 +86,14 @@ export interface ReportRoute {
   /** Parameters by name. */
   fields: Record<string, ReturnType<typeof Type.Unsafe>>;
   required?: readonly string[];
+  /** Parameters of a job as an example. */
+  body: Record<string, unknown>;
+  /** Whether JSON comes in pages. */
+  isPaged?: boolean;
+  /** Whether it names accounts that may be unknown. */
+  ofAccount?: boolean;
+  /** Errors of `GET` besides those of every report. */
+  errors?: ErrorCode[];
 }
 
 /** All reports. */
@@ -100,6 +105,7 @@ export const reportRoutes: ReportRoute[] = [
     description:
       'Each account’s `opening`, `debits`, `credits` and `closing`, of `from` to `to`, or up to `as_of`. A balance is positive where it is a debit; `debit` and `credit` show the closing on its side.',
     fields: { as_of: timeFields.as_of, ...period, closing, ...common, ...byAccounts },
+    body: { from: '2030-01-01', to: '2030-12-31', columns: 'quarter', format: 'xlsx' },
   },
   {
     report: 'balance-sheet',
@@ -108,14 +114,15 @@ export const reportRoutes: ReportRoute[] = [
     description:
       'Assets, liabilities and equity. Equity has two computed lines for what no year end has closed yet: `earnings_prior` from before the fiscal year, `earnings_current` from within it. So it balances, closed or not.',
     fields: { as_of: timeFields.as_of, ...common, ...byAccounts },
+    body: { as_of: '2030-12-31', compare: 'previous_year', depth: 2, format: 'pdf' },
   },
   {
     report: 'income-statement',
     id: 'IncomeStatement',
     title: 'an income statement',
-    description:
-      'Revenue and expense of a period, and the total `net_income`. Closing transactions and their reversals are left out.',
+    description: 'Revenue and expense of a period, and the total `net_income`. Closing transactions and their reversals are left out.',
     fields: { ...period, ...common, ...byAccounts },
+    body: { from: '2030-01-01', to: '2030-12-31', columns: 'month' },
   },
   {
     report: 'cash-flow',
@@ -124,6 +131,7 @@ export const reportRoutes: ReportRoute[] = [
     description:
       'By the direct method: the entries next to one on `cash_accounts` of the books, in the same transaction and currency, by account. The sections `operating`, `investing` and `financing` follow `metadata.cash_flow` of the account; without it equity is financing and all else operating. Totals include `opening_cash` and `closing_cash`.',
     fields: { ...period, ...common, ...byAccounts },
+    body: { from: '2030-01-01', to: '2030-12-31' },
   },
   {
     report: 'account-statement',
@@ -132,6 +140,10 @@ export const reportRoutes: ReportRoute[] = [
     description: 'Each entry of one account and currency with the balance after it, oldest first, and the balances at both ends.',
     fields: { account_code: Type.Unsafe<string>(accountCode), ...period, order, ...common, ...paging },
     required: ['account_code'],
+    body: { account_code: 'CUSTOMER-WALLETS-USD', from: '2030-01-01', to: '2030-12-31', format: 'pdf' },
+    isPaged: true,
+    ofAccount: true,
+    errors: ['account_is_group', 'currency_not_allowed'],
   },
   {
     report: 'general-ledger',
@@ -139,6 +151,9 @@ export const reportRoutes: ReportRoute[] = [
     title: 'a general ledger',
     description: 'A statement for each account and currency. Repeat `account_code` for several.',
     fields: { account_code: accountCodes, ...period, ...common, ...paging },
+    body: { from: '2030-01-01', to: '2030-12-31', format: 'csv' },
+    isPaged: true,
+    ofAccount: true,
   },
   {
     report: 'journal',
@@ -146,6 +161,8 @@ export const reportRoutes: ReportRoute[] = [
     title: 'a journal',
     description: 'Transactions with their entries, oldest first.',
     fields: { ...period, order, ...common, ...paging },
+    body: { from: '2030-01-01', to: '2030-12-31', format: 'csv' },
+    isPaged: true,
   },
 ];
 
@@ -162,76 +179,3 @@ export function reportBody({ fields, required = [] }: ReportRoute): TObject {
     Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, required.includes(name) ? field : optional(field)])),
   );
 }
-
-const heading = {
-  report: word(reportRoutes.map(({ report }) => report)),
-  parameters: { type: 'object', description: 'As they were sent, with defaults filled in and dates resolved.' } as Schema,
-  as_recorded: {
-    ...record({ sequence: long, hash: maybe(string), at: maybe(time) }),
-    description: 'The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.',
-  },
-};
-
-const values: Schema = {
-  ...list({ type: 'object', additionalProperties: money }),
-  description: 'For each column its amounts by name.',
-};
-
-/** The schemas by name. */
-export const reportSchemas: Record<string, Schema> = {
-  ReportColumn: record({
-    key: { type: 'string', format: 'date', description: 'Its last day.' },
-    from: { ...maybe(time), description: 'null: from the beginning.' },
-    to: time,
-  }),
-  ReportLine: record({
-    account_code: { ...maybe(string), description: 'null: a computed line.' },
-    name: string,
-    type: word(accountTypes),
-    parent_code: maybe(string),
-    depth: { ...integer, description: '1 at the top of the chart.' },
-    is_group: { ...flagSchema, description: 'Its amounts are the sums of the lines below it.' },
-    folded: { ...flagSchema, description: 'A group that has taken in deeper lines. Lines that are no group, or folded, add up to the totals.' },
-    computed: flagSchema,
-    section: maybe(string),
-    group: { ...maybe(string), description: 'The value of `group_by`; null: there is none.' },
-    currency: word(currencies),
-    values,
-  }),
-  ReportTotal: record({ currency: word(currencies), section: maybe(string), values }),
-  AccountsReport: record({
-    ...heading,
-    columns: list({ $ref: '#/components/schemas/ReportColumn' }),
-    lines: list({ $ref: '#/components/schemas/ReportLine' }),
-    totals: list({ $ref: '#/components/schemas/ReportTotal' }),
-  }),
-};
-void maybeWord;
-
-const asRecorded = {
-  sequence: 1_000,
-  hash: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
-  at: '2030-02-01T09:00:00.000Z',
-};
-
-/** A report as an example. */
-export const exampleReport = {
-  report: 'income-statement',
-  parameters: {
-    ...{ from: '2030-01-01T00:00:00.000Z', to: '2030-01-31T23:59:59.999Z', currency: null, known_sequence: 1_000, format: 'json' },
-    ...{ depth: 32, zero: false, columns: 'total', compare: 'none', count: 0, group_by: null },
-  },
-  as_recorded: asRecorded,
-  columns: [{ key: '2030-01-31', from: '2030-01-01T00:00:00.000Z', to: '2030-01-31T23:59:59.999Z' }],
-  lines: [
-    {
-      ...{ account_code: 'FEES-WITHDRAWAL', name: 'Withdrawal fees', type: 'revenue', parent_code: null, depth: 1, is_group: false },
-      ...{ folded: false, computed: false, section: 'revenue', group: null, currency: 'USD', values: [{ amount: '120.00' }] },
-    },
-  ],
-  totals: [
-    { currency: 'USD', section: 'revenue', values: [{ amount: '120.00' }] },
-    { currency: 'USD', section: 'expense', values: [{ amount: '0.00' }] },
-    { currency: 'USD', section: 'net_income', values: [{ amount: '120.00' }] },
-  ],
-};

@@ -24,6 +24,7 @@ import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { passwordRoutes } from './passwords.ts';
 import { postingRoutes } from './postings.ts';
+import { reportsRoutes } from './reports.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
 import { secondFactorRoutes } from './second-factor.ts';
@@ -60,6 +61,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   holdRoutes(app, parts);
   holdReads(app, parts);
   balanceRoutes(app, parts);
+  reportsRoutes(app, parts);
   booksRoutes(app, parts);
   eventRoutes(app, parts);
   eventStreamRoutes(app, parts);
