@@ -1,6 +1,7 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
 import { batchSchemas } from './batch-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
+import { jobSchemas } from './job-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
@@ -40,6 +41,7 @@ export const documentInfo = {
     { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
+    { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
     {
       name: 'Webhooks',
@@ -72,6 +74,15 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...booksSchemas, ...reportSchemas, ...teamSchemas, ...webhookSchemas }),
+  ...published({
+    ...schemas,
+    ...paymentSchemas,
+    ...batchSchemas,
+    ...booksSchemas,
+    ...jobSchemas,
+    ...reportSchemas,
+    ...teamSchemas,
+    ...webhookSchemas,
+  }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };
