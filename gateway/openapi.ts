@@ -17,8 +17,8 @@ export interface Answer {
   headers?: HeaderName[];
   /** Media type of an answer without the envelope. */
   unwrappedType?: string;
-  /** Media types of files that the request may ask for instead. */
-  otherTypes?: string[];
+  /** Files that the request may ask for instead, as examples by media type. */
+  files?: Record<string, string>;
   /** Answers a dry run too. */
   tries?: boolean;
   /** Schema name, where several operations answer it: client generators would name it after the first one. */
@@ -234,11 +234,11 @@ export function namedAnswers({ answers }: Doc): Record<string, object> {
 }
 
 function answerDoc(answer: Answer): object {
-  const { description, example: data, message, headers: names = [], unwrappedType, otherTypes, name } = answer;
+  const { description, example: data, message, headers: names = [], unwrappedType, files = {}, name } = answer;
   const schema = name === undefined ? bodyOf(answer) : ref(name);
   const example = unwrappedType === undefined ? { success: true, data, ...(message !== undefined && { message }) } : data;
-  const files = (otherTypes ?? []).map((type) => [type, { schema: { type: 'string', format: 'binary' } }]);
-  const content = { [unwrappedType ?? 'application/json']: { schema, example }, ...(Object.fromEntries(files) as object) };
+  const others = Object.entries(files).map(([type, file]) => [type, { schema: { type: 'string', format: 'binary' }, example: file }]);
+  const content = { [unwrappedType ?? 'application/json']: { schema, example }, ...(Object.fromEntries(others) as object) };
   return { description, headers: headerDocs(names), content };
 }
 

@@ -1,11 +1,10 @@
 // Reports in answers: their schemas and examples, for the OpenAPI document.
 import { currencies } from '../services/platform/money.ts';
-import { accountTypes, sides, transactionKinds } from './fields.ts';
+import { accountTypes, reportNames, sides, transactionKinds } from './fields.ts';
 import { flag, id, integer, list, long, maybe, money, record, ref, string, time, word, type Schema } from './records.ts';
-import { reportRoutes } from './report-schemas.ts';
 
 const heading = {
-  report: word(reportRoutes.map(({ report }) => report)),
+  report: word(reportNames),
   parameters: { type: 'object', description: 'As they were sent, with defaults filled in and dates resolved.' } as Schema,
   as_recorded: {
     ...record({ sequence: long, hash: maybe(string), at: maybe(time) }),
@@ -107,7 +106,7 @@ function accountsExample(
   amounts: Record<string, string>,
   totals: Record<string, string>,
 ): object {
-  const column = { key: '2030-01-31', ...('as_of' in own ? { from: null, to: own['as_of'] } : period) };
+  const column = { key: '2030-01-31', ...('from' in own ? period : { from: null, to: period.to }) };
   return {
     ...{ report, parameters: { ...own, ...common, ...byAccounts }, as_recorded: asRecorded, columns: [column] },
     lines: [{ ...line, section, values: [amounts] }],

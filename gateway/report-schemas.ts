@@ -1,15 +1,29 @@
 // The parameters of each report.
 import { Type, type TObject } from 'typebox';
-import { accountCode, currency, flag, instant, object, oneOf, optional, whole } from './fields.ts';
+import {
+  accountCode,
+  closingChoices,
+  currency,
+  entryOrders,
+  flag,
+  instant,
+  object,
+  oneOf,
+  optional,
+  reportColumns,
+  reportComparisons,
+  reportFormats,
+  type reportNames,
+  whole,
+} from './fields.ts';
 import type { ErrorCode } from './errors.ts';
 
-/** Formats of reports and their media types. */
-export const reportFormats = {
-  json: 'application/json',
-  csv: 'text/csv',
-  xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
-  pdf: 'application/pdf',
-} as const;
+/** The formats other than JSON as examples, by media type. */
+export const fileExamples = {
+  'text/csv': 'account_code,name,…\r\nFEES-WITHDRAWAL,Withdrawal fees,…\r\n',
+  'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'PK…',
+  'application/pdf': '%PDF-1.3…',
+};
 
 const when = (description: string, example: string) => Type.Unsafe<string>({ ...instant, description, example });
 const choice = (words: readonly string[], description: string) => oneOf(words, { default: words[0], description });
@@ -27,18 +41,18 @@ const common = {
     description: 'Only what was recorded up to this event: with `as_recorded.sequence` of a report, its figures again.',
     example: 1_000,
   }),
-  format: choice(Object.keys(reportFormats), 'What the answer is.'),
+  format: choice(reportFormats, 'What the answer is.'),
 };
 
 const byAccounts = {
   depth: whole(1, 32, { default: 32, description: 'Levels of the chart that are shown; deeper ones are folded into their group.' }),
   zero: Type.Unsafe<boolean>({ ...flag, default: false, description: 'Shows accounts without any amount as well.' }),
   columns: choice(
-    ['total', 'month', 'quarter', 'year'],
+    reportColumns,
     'One column for the period, or one for each part of it by the calendar. Balances are split from the beginning of the fiscal year.',
   ),
   compare: choice(
-    ['none', 'previous_period', 'previous_year'],
+    reportComparisons,
     'Further columns. `previous_period`: as many whole months before, else days; of `as_of` the end of the month before. `previous_year`: the same days a year before.',
   ),
   count: whole(1, 11, { default: 1, description: 'How many periods or years are compared.' }),
@@ -51,9 +65,9 @@ const byAccounts = {
   }),
 };
 
-const closing = choice(['include', 'exclude'], '`exclude` leaves out closing transactions of year ends and their reversals.');
+const closing = choice(closingChoices, '`exclude` leaves out closing transactions of year ends and their reversals.');
 const order = choice(
-  ['effective', 'posted'],
+  entryOrders,
   'By the time at which postings count, or at which they were recorded; `from` and `to` are on the same time.',
 );
 const paging = {
@@ -78,7 +92,7 @@ const period = { from: timeFields.from, to: timeFields.to };
 /** A report as its routes need it. */
 export interface ReportRoute {
   /** Last part of the path. */
-  report: string;
+  report: (typeof reportNames)[number];
   /** Of the operation. */
   id: string;
   title: string;

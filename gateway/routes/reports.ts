@@ -5,7 +5,7 @@ import { exampleNewJob, jobRecord } from '../job-schemas.ts';
 import { examplePagination } from '../pages.ts';
 import { exampleReports } from '../report-records.ts';
 import { pagination, record, ref } from '../records.ts';
-import { reportBody, reportFormats, reportQuery, reportRoutes, type ReportRoute } from '../report-schemas.ts';
+import { fileExamples, reportBody, reportQuery, reportRoutes, type ReportRoute } from '../report-schemas.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 
@@ -45,7 +45,7 @@ function readRoute(app: App, { auditor }: Services, route: ReportRoute): void {
               schema: record({ report: schema, ...(isPaged && { pagination }) }),
               name: `${id}Response`,
               example: { report: exampleReports[report], ...(isPaged && { pagination: examplePagination }) },
-              otherTypes: Object.values(reportFormats).slice(1),
+              files: fileExamples,
             },
           },
           errors: ['report_too_large', ...(ofAccount ? (['account_not_found'] as const) : []), ...errors],
@@ -88,7 +88,12 @@ function jobRoute(app: App, { auditor }: Services, route: ReportRoute): void {
           bodies: { [report]: body },
           ...(route.required === undefined && { bodyOptional: true }),
           answers: {
-            202: { description: 'Queued', schema: record({ job: ref('Job') }), example: { job: { ...exampleNewJob, kind: report } } },
+            202: {
+              description: 'Queued',
+              schema: record({ job: ref('Job') }),
+              name: 'JobResponse',
+              example: { job: { ...exampleNewJob, kind: report } },
+            },
           },
           errorFields: { validation_failed: { field: 'format', tag: 'oneof', value: 'html' } },
         },
