@@ -30,7 +30,7 @@ export const webhookEvents = [
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Kinds of transactions. */
-export const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'capture'] as const;
+export const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'capture', 'closing'] as const;
 /** Statuses of holds: how they ended. */
 export const holdStatuses = ['pending', 'captured', 'voided', 'expired'] as const;
 /** Sides of an entry. */
@@ -38,6 +38,8 @@ export const sides = ['debit', 'credit'] as const;
 
 /** What happens to a posting into a closed period. */
 export const lateEntries = ['refuse', 'next_open'] as const;
+/** Closings and reopenings of periods. */
+export const periodActions = ['close', 'reopen'] as const;
 
 /** What a velocity limit counts. */
 export const limitSubjects = ['account', 'each', 'sum'] as const;

@@ -30,6 +30,9 @@ export type Reason =
   | 'effective_before_original'
   | 'future_dated'
   | 'period_closed'
+  | 'period_not_over'
+  | 'period_final'
+  | 'report_too_large'
   | 'condition_failed'
   | 'account_blocked'
   | 'limit_exceeded'
@@ -121,7 +124,7 @@ export interface Entry {
 
 /** What is to be posted, held or released. */
 export interface Request {
-  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire';
+  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire' | 'closing';
   /** What moves. */
   entries: Entry[];
   /** What becomes pending. */
