@@ -9,7 +9,7 @@ import { pagination, record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 
-const day = Type.Unsafe<string>({ type: 'string', format: 'date', example: '2029-12-31' });
+const day = Type.Unsafe<string>({ type: 'string', format: 'date', example: '2025-12-31' });
 const reason = (options: object) => Type.Unsafe<string>({ type: 'string', maxLength: 1000, example: 'Approved by the board', ...options });
 
 const closing = object({
@@ -29,12 +29,12 @@ const reopening = object({
 });
 
 const examplePeriod = {
-  ...{ id: 'period_01jd1zq5v8e6n9w2k4m7p3r5t8', action: 'close', through: '2029-12-31', final: false, year_end: true },
+  ...{ id: 'period_01jd1zq5v8e6n9w2k4m7p3r5t8', action: 'close', through: '2025-12-31', final: false, year_end: true },
   ...{ closing_transactions: ['txn_01jd1zq5v8e6n9w2k4m7p3r5t8'], reason: 'Approved by the board' },
   ...{ actor: 'key_01jd1zq5v8e6n9w2k4m7p3r5t8', created_at: '2030-01-31T12:00:00.000Z', sequence: 35 },
 };
 const exampleReopening = {
-  ...{ ...examplePeriod, action: 'reopen', through: '2029-11-30', year_end: false, closing_transactions: [] },
+  ...{ ...examplePeriod, action: 'reopen', through: '2025-11-30', year_end: false, closing_transactions: [] },
   ...{ reason: 'A late invoice', sequence: 36 },
 };
 const one = { name: 'PeriodResponse', schema: record({ period: ref('Period') }), example: { period: examplePeriod } };
@@ -70,9 +70,9 @@ function closeRoute(app: App, { ledger }: Services): void {
             'A second call changes nothing and answers the first period with 200. One with a new `final` or `year_end` on the same day is a period of its own.',
           ].join('\n\n'),
           bodies: {
-            month: { through: '2029-11-30' },
-            year: { through: '2029-12-31', year_end: true, reason: 'Approved by the board' },
-            forEver: { through: '2028-12-31', final: true },
+            forEver: { through: '2024-12-31', final: true },
+            month: { through: '2025-11-30' },
+            year: { through: '2025-12-31', year_end: true, reason: 'Approved by the board' },
           },
           answers: { 201: { ...one, description: 'Closed' }, 200: { ...one, description: 'It was closed so already' } },
           errors: [
@@ -80,7 +80,7 @@ function closeRoute(app: App, { ledger }: Services): void {
             ...(['account_not_found', 'account_is_group', 'account_closed', 'currency_not_allowed', 'balance_overflow'] as const),
           ],
           errorFields: {
-            period_closed: { field: 'through', value: '2028-12-31' },
+            period_closed: { field: 'through', value: '2024-12-31' },
             account_not_found: { field: 'retained_earnings_code', value: 'RETAINED-EARNINGS' },
             account_is_group: { field: 'retained_earnings_code', value: 'EQUITY' },
             account_closed: { field: 'year_end', value: 'FEES-OLD' },
@@ -123,7 +123,7 @@ function reopenRoute(app: App, { ledger }: Services): void {
           description:
             'Leaves closed only what ends at or before a day. Closing transactions stay: reverse them, or close the year again. A repeated call answers the same period with 200.',
           bodies: {
-            part: { through: '2029-11-30', reason: 'A late invoice' },
+            part: { through: '2025-11-30', reason: 'A late invoice' },
             all: { through: null, reason: 'Books of the trial month' },
           },
           answers: {
