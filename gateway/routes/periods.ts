@@ -84,6 +84,7 @@ function closeRoute(app: App, { ledger }: Services): void {
             account_not_found: { field: 'retained_earnings_code', value: 'RETAINED-EARNINGS' },
             account_is_group: { field: 'retained_earnings_code', value: 'EQUITY' },
             account_closed: { field: 'year_end', value: 'FEES-OLD' },
+            report_too_large: { field: 'year_end', tag: 'report_too_large', value: true },
             currency_not_allowed: { field: 'retained_earnings_code', value: 'RETAINED-EARNINGS' },
             balance_overflow: { field: 'retained_earnings_code', value: 'RETAINED-EARNINGS' },
           },
