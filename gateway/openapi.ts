@@ -156,6 +156,8 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   effective_at_out_of_range: { field: 'effective_at', tag: 'effective_at_out_of_range', value: '1969-12-31' },
   effective_before_original: { field: 'effective_at', tag: 'effective_before_original', value: '2030-01-01' },
   future_dated: { field: 'account_code', tag: 'future_dated', value: 'CUSTOMER-WALLETS-USD' },
+  index_building: { field: 'metadata.order', tag: 'index_building', value: 'order' },
+  filter_not_found: { field: 'filter', tag: 'filter_not_found', value: 'unpaid' },
   period_closed: { field: 'effective_at', tag: 'period_closed', value: '2029-12-31' },
   token_invalid: { field: 'token', tag: 'token_invalid', value: '' },
   parent_invalid: { field: 'parent_code', tag: 'parent_invalid', value: 'SETTLEMENT-USD' },

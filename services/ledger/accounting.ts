@@ -30,6 +30,8 @@ export type Reason =
   | 'effective_before_original'
   | 'future_dated'
   | 'period_closed'
+  | 'index_building'
+  | 'filter_not_found'
   | 'condition_failed'
   | 'account_blocked'
   | 'limit_exceeded'

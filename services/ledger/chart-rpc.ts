@@ -28,9 +28,10 @@ import {
   tenantOf,
 } from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
+import { checkedMetadataFilters, checkedWords } from './search-fields.ts';
 import type { TenantCalls } from './tenant-calls.ts';
 
-const kinds = ['single', 'double', 'reversal', 'exchange', 'capture'] as const;
+const kinds = ['single', 'double', 'reversal', 'exchange', 'capture', 'closing'] as const;
 
 // How much longer than a part of its chart took a tenant waits for the next one: read in a loop, it leaves most of the time to others' postings.
 const hierarchyRest = 4;
@@ -119,6 +120,8 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
         kind: optional(request.kind, (kind) => oneOf('kind', kind, kinds)),
         hold: optional(request.holdId, (id) => checkedId('hold_id', 'hold', id)),
         reverses: optional(request.reverses, (id) => checkedId('reverses', 'txn', id)),
+        metadata: request.metadata.length === 0 ? undefined : checkedMetadataFilters(request.metadata),
+        words: optional(request.words, checkedWords),
         ...timeRangeOf(request),
       };
       const tenant = tenantOf(request);

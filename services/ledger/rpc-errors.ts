@@ -34,6 +34,8 @@ const codes: Record<Reason, Code> = {
   effective_before_original: Code.FailedPrecondition,
   future_dated: Code.FailedPrecondition,
   period_closed: Code.FailedPrecondition,
+  index_building: Code.FailedPrecondition,
+  filter_not_found: Code.NotFound,
   condition_failed: Code.FailedPrecondition,
   account_blocked: Code.FailedPrecondition,
   limit_exceeded: Code.FailedPrecondition,
