@@ -23,7 +23,7 @@ const maxSorted = 4_000;
 export async function rarePrefixes(pool: Connections, tenant: string, filters: MetadataFilter[]): Promise<MetadataFilter[]> {
   const withPrefixes = filters.filter(({ prefixes }) => prefixes.length > 0);
   const query = new QueryParameters(tenant);
-  const counts = withPrefixes.map((each) => `(select count(*) from (${textsOf(query, each)} limit ${maxSorted + 1}) as some)`);
+  const counts = withPrefixes.map((each) => `(select count(*) from (${textsOf(query, each)} limit ${maxSorted + 1}) as found)`);
   const [rows] = await readTenant<[{ record: string | null; ready: string[] | null; counts: bigint[] }[]]>(pool, tenant, {
     text: `select (select record from books where tenant_id = $1) as record,
       (select array(${readyKeys}) from books where tenant_id = $1) as ready, array[${counts.join()}]::bigint[] as counts`,

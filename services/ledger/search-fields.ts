@@ -11,7 +11,8 @@ const maxWords = 16;
 
 /** Checks filters by metadata. Throws {@link Refusal} naming `metadata.<key>`. */
 export function checkedMetadataFilters(filters: Pick<MetadataFilterMessage, 'key' | 'values'>[]): MetadataFilter[] {
-  if (filters.length > maxFilters) throw invalid('metadata', 'max', String(filters.length), `metadata must have at most ${maxFilters} filters`);
+  if (filters.length > maxFilters)
+    throw invalid('metadata', 'max', String(filters.length), `metadata must have at most ${maxFilters} filters`);
   return filters.map(({ key, values }, index) => {
     const field = `metadata.${checkedText('metadata', key, { max: 64 })}`;
     if (filters.findIndex((other) => other.key === key) < index) throw invalid(field, 'unique', key, `${field} is there already`);
@@ -20,7 +21,11 @@ export function checkedMetadataFilters(filters: Pick<MetadataFilterMessage, 'key
     for (const value of values) checkedText(field, value, { max: maxTextLength });
     const isPrefix = (value: string) => value.endsWith('*');
     const unique = [...new Set(values)];
-    return { key, values: unique.filter((value) => !isPrefix(value)), prefixes: unique.filter(isPrefix).map((value) => value.slice(0, -1)) };
+    return {
+      key,
+      values: unique.filter((value) => !isPrefix(value)),
+      prefixes: unique.filter(isPrefix).map((value) => value.slice(0, -1)),
+    };
   });
 }
 

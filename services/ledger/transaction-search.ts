@@ -54,7 +54,8 @@ export function turnsOf(filter: TransactionFilter, rare: MetadataFilter[], limit
   if (indexes.length === 1) indexes.push(indexes[0] as Turn['index']);
   return indexes.map((index, number) => ({
     index,
-    examined: typeof index === 'object' && index.prefixes.length > 0 ? allSorted : number < indexes.length - 1 ? firstExamined : lastExamined,
+    examined:
+      typeof index === 'object' && index.prefixes.length > 0 ? allSorted : number < indexes.length - 1 ? firstExamined : lastExamined,
     wanted: number === 0 ? limit + 1 : Math.max(limit + 1, minRead),
   }));
 }
