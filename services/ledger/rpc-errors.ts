@@ -37,6 +37,8 @@ const codes: Record<Reason, Code> = {
   period_closed: Code.FailedPrecondition,
   index_building: Code.FailedPrecondition,
   filter_not_found: Code.NotFound,
+  period_not_over: Code.FailedPrecondition,
+  period_final: Code.FailedPrecondition,
   condition_failed: Code.FailedPrecondition,
   account_blocked: Code.FailedPrecondition,
   limit_exceeded: Code.FailedPrecondition,
