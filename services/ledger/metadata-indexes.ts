@@ -5,7 +5,8 @@
  * nothing was indexed.
  */
 export function declaredSince(before: Record<string, number>, keys: readonly string[], sequence: bigint): Record<string, number> {
-  return Object.fromEntries([...keys].sort().map((key) => [key, before[key] ?? Number(sequence)]));
+  const known = new Map(Object.entries(before));
+  return Object.fromEntries([...keys].sort().map((key) => [key, known.get(key) ?? Number(sequence)]));
 }
 
 /** A sub-select of the keys of the row `books` whose transactions of before their declaration are indexed too. */

@@ -54,9 +54,9 @@ test('a posting is found at once by declared keys, older ones when the index is 
   const { tenantId, post, declare, ready, by } = await newBook();
   const old = await post({ metadata: '{"order":"A-1","paid":true,"n":7,"deep":{"x":1},"nothing":null}' });
   expect(await refusal(by(['order', 'A-1']))).toMatchObject({ reason: 'validation_failed', field: 'metadata.order', tag: 'oneof' });
-  await declare('order', 'n', 'paid', 'deep');
+  await declare('order', 'n', 'paid', 'deep', '__proto__');
   const posted = await post({ metadata: '{"order":"A-2","paid":false}' });
-  await ready('deep', 'n', 'order', 'paid');
+  await ready('__proto__', 'deep', 'n', 'order', 'paid');
   expect(await by(['order', 'A-1'])).toEqual([old]);
   expect(await by(['order', 'A-1', 'A-2'])).toEqual([posted, old]);
   expect(await by(['order', 'A-*'])).toEqual([posted, old]);
@@ -66,7 +66,7 @@ test('a posting is found at once by declared keys, older ones when the index is 
   expect(await by(['deep', '*'])).toEqual([]);
   const at = await post({ metadata: '{"order":"B\u{10ffff}"}' });
   expect(await by(['order', 'B*', 'A-1'])).toEqual([at, old]);
-  expect((await ledger.client.getBooks({ tenantId })).books?.readyIndexes.sort()).toEqual(['deep', 'n', 'order', 'paid']);
+  expect((await ledger.client.getBooks({ tenantId })).books?.readyIndexes.sort()).toEqual(['__proto__', 'deep', 'n', 'order', 'paid']);
 });
 
 test('a key that was taken back and declared again finds what came between', async () => {
