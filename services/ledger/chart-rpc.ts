@@ -6,6 +6,8 @@ import { Refusal } from './accounting.ts';
 import { checkedBlocked, checkedLimits } from './account-rules.ts';
 import { getAccount, listAccounts, unknownAccount } from './account-reads.ts';
 import { createAccount, createAccounts, setUpChart, updateAccount, type NewAccount } from './accounts.ts';
+import { asOfOf, knownOf } from './as-of.ts';
+import { getBalanceAsOf, listDailyBalances } from './balances-as-of.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
 import { listEvents } from './events.ts';
 import { getHold, listHolds } from './hold-reads.ts';
@@ -144,8 +146,16 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
     },
     async getBalance(request, { signal }) {
       const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
+      const asOf = asOfOf(request);
       const tenant = tenantOf(request);
-      return { balance: await getBalance(pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency) };
+      const of = [pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency] as const;
+      return { balance: await (asOf === null ? getBalance(...of) : getBalanceAsOf(...of, asOf)) };
+    },
+    async listDailyBalances(request, { signal }) {
+      const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
+      const range = { from: request.from, to: request.to, known: knownOf(request) };
+      const tenant = tenantOf(request);
+      return { days: await listDailyBalances(pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency, range) };
     },
     async listBalanceHistory(request, { signal }) {
       const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);

@@ -6,7 +6,7 @@ import { toUuid } from '../platform/ids.ts';
 import { toMinor } from '../platform/money.ts';
 import { inSnapshot, type Client } from '../platform/postgres.ts';
 import { entriesInOrder, transactionsInOrder, type DatedEntry, type LineRange } from './effective-lines.ts';
-import { placesOf, totalsAt, type Bound, type Totals } from './totals.ts';
+import { placesOf, totalsAt, type Bound, type AccountTotal, type Totals } from './totals.ts';
 
 let ledger: RunningLedger;
 const { tenant, tenantId } = newTenant();
@@ -52,13 +52,14 @@ afterAll(() => ledger.end());
 
 const read = <Result>(work: (client: Client) => Promise<Result>) => inSnapshot(ledger.pool, [tenant], work);
 
-function byHand({ effectiveMs, sequence }: Bound): Totals {
-  const totals: Totals = new Map();
+function byHand({ effectiveMs, sequence }: Bound): Totals<AccountTotal> {
+  const totals: Totals<AccountTotal> = new Map();
   for (const { data, createdMs, sequence: own } of log) {
     if (data.case !== 'transactionPosted' || own > sequence || Number(data.value.effectiveMs ?? createdMs) > effectiveMs) continue;
     for (const { accountId, currency, side, amount } of data.value.entries) {
       const key = `${toUuid('acc', accountId)} ${currency}`;
-      const total = totals.get(key) ?? { debits: 0n, credits: 0n };
+      const total = totals.get(key) ?? { debits: 0n, credits: 0n, lastShifted: 0n };
+      if (data.value.effectiveMs !== undefined) total.lastShifted = own;
       total[side === 'debit' ? 'debits' : 'credits'] += toMinor(amount)!;
       totals.set(key, total);
     }

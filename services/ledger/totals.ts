@@ -20,8 +20,14 @@ export interface Total {
   credits: bigint;
 }
 
+/** What counts of an account in a currency. */
+export interface AccountTotal extends Total {
+  /** The newest transaction that counts at another time than it was recorded; 0: none. */
+  lastShifted: bigint;
+}
+
 /** Totals by `<UUID of the account> <currency>`; what is missing is zero. */
-export type Totals = Map<string, Total>;
+export type Totals<Each extends Total = Total> = Map<string, Each>;
 
 /**
  * A tenant's head, and for each time (milliseconds since the Unix epoch) the last sequence that was recorded until then. For a caller whose SQL
@@ -46,13 +52,14 @@ interface TotalRow {
   newest: bigint | null;
   debits: string;
   credits: string;
+  last_shifted: bigint;
 }
 
 /**
  * Totals at each bound, of the given accounts (UUIDs) or all. Runs in the caller's SQL transaction, which must be a snapshot and see the
  * tenant's rows.
  */
-export async function totalsAt(client: Client, tenant: string, bounds: Bound[], accountIds?: string[]): Promise<Totals[]> {
+export async function totalsAt(client: Client, tenant: string, bounds: Bound[], accountIds?: string[]): Promise<Totals<AccountTotal>[]> {
   const times = bounds.map(({ effectiveMs }) => effectiveMs);
   const [{ head, places }, anyShifted] = await allSettledOrThrow([
     placesOf(client, tenant, times),
@@ -72,13 +79,13 @@ export async function totalsAt(client: Client, tenant: string, bounds: Bound[], 
     tenant,
     rows.flatMap((row) => row.newest ?? []),
   );
-  const totals = bounds.map((): Totals => new Map());
+  const totals = bounds.map((): Totals<AccountTotal> => new Map());
   for (const row of rows) {
     const key = `${row.account_id} ${row.currency}`;
     const posted = row.newest === null ? noTotal : newest.get(`${row.newest} ${key}`);
     if (!posted) throw new Error(`event ${row.newest} of ${tenant} does not have the balance ${key}`);
-    const total = { debits: BigInt(row.debits) + posted.debits, credits: BigInt(row.credits) + posted.credits };
-    if (total.debits !== 0n || total.credits !== 0n) totals[row.bound]?.set(key, total);
+    const [debits, credits] = [BigInt(row.debits) + posted.debits, BigInt(row.credits) + posted.credits];
+    if (debits !== 0n || credits !== 0n) totals[row.bound]?.set(key, { debits, credits, lastShifted: row.last_shifted });
   }
   return totals;
 }
@@ -95,22 +102,23 @@ function totalsText(shifted: boolean, ofAccounts: boolean): string {
       select s.running_debits, s.running_credits from shifted_entries s where ${keyOf('s')} and s.sequence <= bound.place
       order by s.sequence desc limit 1) as moved on true
     left join lateral (
-      select sum(part.debits) as debits, sum(part.credits) as credits from (
-        select m.debits, m.credits, m.month < bound.month and m.last_sequence <= bound.known as whole,
+      select sum(part.debits) as debits, sum(part.credits) as credits, max(part.last) as last from (
+        select m.debits, m.credits, m.last_sequence, m.month < bound.month and m.last_sequence <= bound.known as whole,
           m.month::timestamp at time zone 'UTC' as from_at, (m.month + interval '1 month') at time zone 'UTC' as end_at
         from shifted_months m where ${keyOf('m')} and m.month <= bound.month offset 0) as month
       cross join lateral (
-        select month.debits, month.credits where month.whole
+        select month.debits, month.credits, month.last_sequence where month.whole
         union all
-        select sum(s.debits), sum(s.credits) from shifted_entries s
+        select sum(s.debits), sum(s.credits), max(s.sequence) from shifted_entries s
         where not month.whole and ${keyOf('s')} and s.effective_at >= month.from_at and s.effective_at < month.end_at
-          and s.effective_at <= bound.until_at and s.sequence <= bound.known) as part (debits, credits)) as counted on true`;
+          and s.effective_at <= bound.until_at and s.sequence <= bound.known) as part (debits, credits, last)) as counted on true`;
   const sum = (side: string) =>
     `(case when bound.place = $2 then b.${side} else 0 end${shifted ? ` - coalesce(moved.running_${side}, 0) + coalesce(counted.${side}, 0)` : ''})::text as ${side}`;
   return `with bound as materialized (
       select n::int - 1 as bound, place, known, to_timestamp(ms / 1000.0) as until_at, month
       from unnest($3::bigint[], $4::bigint[], $5::float8[], $6::date[]) with ordinality as t (place, known, ms, month, n))
-    select bound.bound, b.account_id, b.currency, newest.sequence as newest, ${sum('debits')}, ${sum('credits')}
+    select bound.bound, b.account_id, b.currency, newest.sequence as newest, ${sum('debits')}, ${sum('credits')},
+      ${shifted ? 'coalesce(counted.last, 0)' : '0::bigint'} as last_shifted
     from bound cross join balances b
     left join lateral (
       select e.sequence from entries e where bound.place < $2::bigint and ${keyOf('e')} and e.sequence <= bound.place
