@@ -1,7 +1,8 @@
 // The time zone of a tenant's books, in which dates without a time are read.
+import type { Client } from '@connectrpc/connect';
+import type { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { instantOf } from '../services/platform/calendar.ts';
 import { validationError } from './errors.ts';
-import type { Services } from './services.ts';
 import { echo } from './validation-messages.ts';
 
 /** How long a time zone is remembered, milliseconds. */
@@ -10,10 +11,10 @@ const maxRemembered = 10_000;
 
 /** Reads times of requests: RFC 3339, or a day of the books' time zone. */
 export class BooksTimes {
-  private readonly ledger: Services['ledger'];
+  private readonly ledger: Pick<Client<typeof LedgerService>, 'getBooks'>;
   private readonly zones = new Map<string, { timeZone: string; untilMs: number }>();
 
-  constructor(ledger: Services['ledger']) {
+  constructor(ledger: BooksTimes['ledger']) {
     this.ledger = ledger;
   }
 

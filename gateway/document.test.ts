@@ -121,6 +121,8 @@ describe('the OpenAPI document', () => {
         'PATCH /v1/tenants/{slug}/limits/{limit_id}',
         'DELETE /v1/tenants/{slug}/limits/{limit_id}',
         'GET /v1/tenants/{slug}/limits/{limit_id}/usage',
+        'GET /v1/tenants/{slug}/books',
+        'PATCH /v1/tenants/{slug}/books',
         'GET /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions/double-entry',

@@ -48,7 +48,16 @@ interface Parameter {
 }
 
 test('the examples of the document are accepted as they stand, from registration to the last webhook', async () => {
-  const sent = new Set(['confirmTotp', 'deleteTotp', 'updateTenant', 'reverseTransaction', 'updateAccount', 'captureHold', 'voidHold']);
+  const sent = new Set([
+    'confirmTotp',
+    'deleteTotp',
+    'updateTenant',
+    'reverseTransaction',
+    'updateAccount',
+    'captureHold',
+    'voidHold',
+    'updateBooks',
+  ]);
   const all = async (...ids: string[]) => {
     let last: any;
     for (const id of ids) {
@@ -89,7 +98,16 @@ test('the examples of the document are accepted as they stand, from registration
   await all('submitBatch', 'importTransactions');
   known['hold_id'] = (await all('createHold')).hold.hold_id;
   await all('listHolds', 'getHold');
-  await all('getBalance', 'listBalanceHistory', 'listTransactions', 'getTransaction', 'listEvents', 'getAccount', 'configureWebhook');
+  await all(
+    'getBalance',
+    'listBalanceHistory',
+    'listTransactions',
+    'getTransaction',
+    'listEvents',
+    'getAccount',
+    'getBooks',
+    'configureWebhook',
+  );
   known['limit_id'] = (await all('createLimit')).limit.limit_id;
   await all('listLimits', 'getLimit', 'getLimitUsage', 'updateLimit', 'deleteLimit');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
@@ -108,6 +126,7 @@ test('the examples of the document are accepted as they stand, from registration
   expect((await send('captureHold')).statuses).toEqual([201, 201]);
   expect((await send('voidHold')).statuses).toEqual([409, 409]);
   expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
+  expect((await send('updateBooks')).statuses).toEqual([200, 409, 200]);
 
   // No identity provider is set up; the token that is shown is nobody's; and what was deleted by one of two paths is gone.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));

@@ -22,6 +22,9 @@ export const webhookEvents = [
   'hold.voided',
   'hold.expired',
   'definition.changed',
+  'books.updated',
+  'period.closed',
+  'period.reopened',
   'test.webhook',
 ] as const;
 /** Statuses of deliveries. */
@@ -32,6 +35,9 @@ export const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'ca
 export const holdStatuses = ['pending', 'captured', 'voided', 'expired'] as const;
 /** Sides of an entry. */
 export const sides = ['debit', 'credit'] as const;
+
+/** What happens to a posting into a closed period. */
+export const lateEntries = ['refuse', 'next_open'] as const;
 
 /** What a velocity limit counts. */
 export const limitSubjects = ['account', 'each', 'sum'] as const;

@@ -5,6 +5,7 @@ import type { ApiKey, Invitation, Member, RateLimit, Tenant, User } from '../pro
 import type { AccountRecord, Event, HoldRecord, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
 import type { AccountNode, Balance, BalanceChange, CommandResult, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
+import { changedPeriod } from '../services/platform/books-records.ts';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { holdRecord, originRecord } from '../services/platform/payment-records.ts';
 import { rateLimitHeaders } from './errors.ts';
@@ -273,6 +274,10 @@ function eventDataJson({ data, type, sequence }: Event): string {
   if (data.case === 'definitionChanged') {
     const { kind, id, version, record = 'null' } = data.value;
     return `{"kind":"${kind}","id":${quote(id)},"version":${version},"record":${record}}`;
+  }
+  if (data.case === 'booksUpdated') return `{"books":${data.value.record},${position}}`;
+  if (data.case === 'periodClosed' || data.case === 'periodReopened') {
+    return `${JSON.stringify(changedPeriod(data.value)).slice(0, -1)},${position}}`;
   }
   throw new Error(`an event of the log with unknown data: ${String(data.case)}`);
 }

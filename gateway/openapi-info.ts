@@ -1,5 +1,6 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
 import { batchSchemas } from './batch-schemas.ts';
+import { booksSchemas } from './books-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
@@ -36,6 +37,7 @@ export const documentInfo = {
     { name: 'Transactions', description: 'Postings and their reversal.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
+    { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
     { name: 'Events', description: 'The audit trail.' },
     {
       name: 'Webhooks',
@@ -68,6 +70,6 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...teamSchemas, ...webhookSchemas }),
+  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...booksSchemas, ...teamSchemas, ...webhookSchemas }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

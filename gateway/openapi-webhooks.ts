@@ -1,4 +1,5 @@
 // The `webhooks` of the OpenAPI document: one for each event type, and the schemas of their bodies.
+import { changedPeriod } from './books-schemas.ts';
 import { webhookEvents } from './fields.ts';
 import { paymentSchemas } from './payment-schemas.ts';
 import { id, long, record, ref, schemas } from './records.ts';
@@ -17,6 +18,9 @@ const summaries: Record<EventType, string> = {
   'hold.voided': 'A hold was voided',
   'hold.expired': 'A hold has expired',
   'definition.changed': 'A rule was made, changed or deleted',
+  'books.updated': 'Settings of the books were changed',
+  'period.closed': 'A period was closed',
+  'period.reopened': 'Closed periods were reopened',
   'test.webhook': 'A test delivery was requested',
 };
 
@@ -80,6 +84,12 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
     version: { ...long, description: 'Counts its changes, from 1.' },
     record: { type: ['object', 'null'], description: 'As it is after the change; null: deleted.' },
   },
+  'books.updated': {
+    sequence,
+    books: ref('BooksSettings'),
+  },
+  'period.closed': { ...changedPeriod, sequence },
+  'period.reopened': { ...changedPeriod, sequence },
 };
 
 const bodies = Object.entries(data).flatMap(([type, fields]): [string, Fields][] => {

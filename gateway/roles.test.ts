@@ -56,6 +56,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   listUserAudit: 'user',
   // Ledger.
   getAccount: 'accounts:read',
+  getBooks: 'accounts:read',
   getHierarchy: 'accounts:read',
   getLimit: 'accounts:read',
   getLimitUsage: 'accounts:read',
@@ -67,6 +68,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   deleteLimit: 'accounts:write',
   setUpChart: 'accounts:write',
   updateAccount: 'accounts:write',
+  updateBooks: 'accounts:write',
   updateLimit: 'accounts:write',
   getBalance: 'balances:read',
   listBalanceHistory: 'balances:read',

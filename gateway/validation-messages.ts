@@ -47,6 +47,7 @@ const predicates: Record<string, string> = {
   email: 'must be an email address',
   slug: 'must be 3 to 63 lower-case letters and digits with single hyphens between',
   code: 'must be 1 to 64 letters, digits and ._:- and begin with a letter or digit',
+  key: 'must be 1 to 64 letters, digits, _ and -',
   decimal: 'must be a decimal string with at most 13 digits before and 2 after the point',
   gt: 'must be greater than zero',
   url: 'must be an address like https://example.com/hooks',

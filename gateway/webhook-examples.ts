@@ -46,6 +46,16 @@ const limit = {
   ...{ max_amount: '1000.00', max_count: null, window: { rolling_seconds: 86_400 }, name: null, status: 'active' },
 };
 
+const settings = {
+  ...{ timezone: 'Africa/Lagos', fiscal_year_end: '12-31', retained_earnings_code: 'RETAINED-EARNINGS', late_entries: 'refuse' },
+  ...{ future_days: 366, cash_accounts: ['OPERATING-CASH'], indexed_metadata: [] },
+};
+
+const period = {
+  ...{ id: `period_${ofMoment}`, through: '2029-12-31', final: false, year_end: true },
+  ...{ closing_transactions: [`txn_${ofMoment}`], reason: 'Year end', sequence: 35 },
+};
+
 const data: Record<EventType, object> = {
   'transaction.posted': transaction,
   'balance.updated': balance,
@@ -59,6 +69,17 @@ const data: Record<EventType, object> = {
   'hold.voided': { ...exampleHold, ...ended, status: 'voided', void_description: 'The order was cancelled' },
   'hold.expired': { ...exampleHold, ...ended, ended_at: exampleHold.expires_at, status: 'expired' },
   'definition.changed': { kind: 'limit', id: limit.id, version: 1, record: limit },
+  'books.updated': { sequence: 34, books: settings },
+  'period.closed': period,
+  'period.reopened': {
+    ...period,
+    id: `period_${ofMoment.replace('v', 'w')}`,
+    through: null,
+    year_end: false,
+    closing_transactions: [],
+    reason: 'Audit',
+    sequence: 36,
+  },
   'test.webhook': { message: 'This is a test of test.webhook: nothing has happened.' },
 };
 

@@ -30,10 +30,19 @@ const under =
 const importRules: [RegExp, (name: string) => boolean][] = [
   [
     /^services\/(ledger\/(accounting|posting-rules|matching|velocity)|identity\/credentials|platform\/(money|json)|notifier\/webhook)\.ts$/,
-    under('services/platform/money.ts', 'services/platform/roles.ts', 'services/ledger/accounting.ts', 'services/ledger/velocity.ts'),
+    under(
+      'services/platform/money.ts',
+      'services/platform/calendar.ts',
+      'services/platform/roles.ts',
+      'services/ledger/accounting.ts',
+      'services/ledger/velocity.ts',
+    ),
   ],
   // The ledger derives balance events for Kafka, the notifier for itself. REST and webhooks have the same records.
-  [/^services\/platform\/(derived-events|payment-records)\.ts$/, under('services/platform/', 'proto/gen/ledger/v1/events_pb.js')],
+  [
+    /^services\/platform\/(derived-events|payment-records|books-records)\.ts$/,
+    under('services/platform/', 'proto/gen/ledger/v1/events_pb.js'),
+  ],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],
   [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],
   [/^services\/ledger\//, under('services/ledger/', 'services/platform/', 'proto/gen/')],

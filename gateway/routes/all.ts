@@ -7,6 +7,7 @@ import { accountRoutes } from './accounts.ts';
 import { auditRoutes } from './audit.ts';
 import { balanceRoutes } from './balances.ts';
 import { batchRoutes } from './batch.ts';
+import { booksRoutes } from './books.ts';
 import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { emailRoutes } from './email-verification.ts';
@@ -58,6 +59,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   holdRoutes(app, parts);
   holdReads(app, parts);
   balanceRoutes(app, parts);
+  booksRoutes(app, parts);
   eventRoutes(app, parts);
   webhookRoutes(app, parts);
   deliveryRoutes(app, parts);

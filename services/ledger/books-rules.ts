@@ -1,8 +1,8 @@
 // What the writer reads of a tenant's books before it decides.
 import { uuidArray } from '../platform/arrays.ts';
 import { epochMs, type Client } from '../platform/postgres.ts';
-import type { TenantState } from './account-cache.ts';
 import { defaultDateRules, type DateRules } from './effective-time.ts';
+import type { Head } from './log.ts';
 
 /** Settings that postings depend on. */
 export interface BooksRules extends DateRules {
@@ -20,7 +20,7 @@ interface BooksRow {
 }
 
 /** Reads the books of tenants whose state has none yet. They change by events only, so what was read is good as long as the head stands. */
-export async function readBooks(client: Client, states: TenantState[]): Promise<void> {
+export async function readBooks(client: Client, states: { head: Head; books?: BooksRules }[]): Promise<void> {
   const unread = states.filter(({ books }) => books === undefined);
   if (unread.length === 0) return;
   const { rows } = await client.query<BooksRow>({

@@ -3,10 +3,12 @@ import { create, fromBinary } from '@bufbuild/protobuf';
 import {
   AccountCreatedSchema,
   AccountUpdatedSchema,
+  BooksUpdatedSchema,
   DefinitionChangedSchema,
   EventSchema,
   HoldCreatedSchema,
   HoldEndedSchema,
+  PeriodChangedSchema,
   type Event,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
@@ -86,5 +88,11 @@ function dataOf({ type, payload }: EventRow): Event['data'] {
       return { case: 'holdEnded', value: fromBinary(HoldEndedSchema, payload) };
     case 'definition.changed':
       return { case: 'definitionChanged', value: fromBinary(DefinitionChangedSchema, payload) };
+    case 'books.updated':
+      return { case: 'booksUpdated', value: fromBinary(BooksUpdatedSchema, payload) };
+    case 'period.closed':
+      return { case: 'periodClosed', value: fromBinary(PeriodChangedSchema, payload) };
+    case 'period.reopened':
+      return { case: 'periodReopened', value: fromBinary(PeriodChangedSchema, payload) };
   }
 }

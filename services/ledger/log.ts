@@ -5,7 +5,16 @@ import { epochMs, type Client } from '../platform/postgres.ts';
 
 /** Types of events in the log. */
 export type EventType =
-  'transaction.posted' | 'account.created' | 'account.updated' | 'hold.created' | 'hold.voided' | 'hold.expired' | 'definition.changed';
+  | 'transaction.posted'
+  | 'account.created'
+  | 'account.updated'
+  | 'hold.created'
+  | 'hold.voided'
+  | 'hold.expired'
+  | 'definition.changed'
+  | 'books.updated'
+  | 'period.closed'
+  | 'period.reopened';
 
 /** The end of a tenant's log. */
 export interface Head {

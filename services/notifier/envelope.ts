@@ -1,13 +1,7 @@
 // The JSON body of a webhook delivery, made once per event and sent unchanged on every attempt.
 // JSON of tenants is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
-import type {
-  AccountRecord,
-  BalanceUpdated,
-  Event,
-  HoldRecord,
-  PeriodChanged,
-  TransactionPosted,
-} from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, BalanceUpdated, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import { changedPeriod } from '../platform/books-records.ts';
 import { holdRecord, originRecord } from '../platform/payment-records.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 
@@ -86,24 +80,11 @@ function dataJson({ case: kind, value }: EventData, type: string, sequence: numb
       return record === undefined ? JSON.stringify({ ...fields, record: null }) : objectWith(fields, 'record', record);
     }
     case 'booksUpdated':
-      return objectWith({}, 'books', value.record, { sequence });
+      return objectWith({ sequence }, 'books', value.record);
     case 'periodClosed':
     case 'periodReopened':
-      return periodJson(value, sequence);
+      return JSON.stringify({ ...changedPeriod(value), sequence });
   }
-}
-
-/** `data` of a period that was closed or reopened. */
-function periodJson({ id, through, final, yearEnd, reason, closingTransactions }: PeriodChanged, sequence: number): string {
-  return JSON.stringify({
-    id,
-    through: through ?? null,
-    final,
-    year_end: yearEnd,
-    reason,
-    closing_transactions: closingTransactions,
-    sequence,
-  });
 }
 
 /** A JSON object with a field of JSON text, empty: `{}`, between the fields of `before` and `after`. */

@@ -3,6 +3,7 @@ import { Baseline } from './migrations/0001-baseline.ts';
 import { WebhookHeaders } from './migrations/0002-webhook-headers.ts';
 import { Payments } from './migrations/0003-payments.ts';
 import { TenantDeletion } from './migrations/0004-tenant-deletion.ts';
+import { Books } from './migrations/0005-books.ts';
 
 /** Migrations by name, as in schema.ts. */
 export const migrations = [
@@ -10,4 +11,5 @@ export const migrations = [
   { name: '0002-webhook-headers', class: WebhookHeaders },
   { name: '0003-payments', class: Payments },
   { name: '0004-tenant-deletion', class: TenantDeletion },
+  { name: '0005-books', class: Books },
 ];

@@ -12,6 +12,9 @@ export const eventTypes = [
   'hold.voided',
   'hold.expired',
   'definition.changed',
+  'books.updated',
+  'period.closed',
+  'period.reopened',
   'test.webhook',
 ] as const;
 

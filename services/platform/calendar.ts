@@ -54,6 +54,12 @@ export function isMonthEnd(day: number): boolean {
   return new Date(addDays(day, 1)).getUTCDate() === 1;
 }
 
+/** Whether a text `MM-DD` is a day of some year. */
+export function isFiscalYearEnd(text: string): boolean {
+  // 2000 was a leap year.
+  return dayOf(`2000-${text}`) !== null;
+}
+
 /** The last day of the fiscal year in which a day is; `end`: `MM-DD`, of which `02-29` means the last day of February. */
 export function fiscalYearEnd(day: number, end: string): number {
   const [month = 12, date = 31] = end.split('-').map(Number);

@@ -3124,7 +3124,7 @@ export declare type Books = Message<"ledger.v1.Books"> & {
   readyIndexes: string[];
 
   /**
-   * Counts changes; 0 before the first.
+   * Counts changes, closings and reopenings too; 0 before the first.
    *
    * @generated from field: int64 version = 12;
    */
@@ -3252,6 +3252,13 @@ export declare type UpdateBooksRequest = Message<"ledger.v1.UpdateBooksRequest">
    * @generated from field: string request_id = 11;
    */
   requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 12;
+   */
+  traceparent: string;
 };
 
 /**
@@ -3387,6 +3394,13 @@ export declare type ClosePeriodRequest = Message<"ledger.v1.ClosePeriodRequest">
    * @generated from field: string request_id = 7;
    */
   requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 8;
+   */
+  traceparent: string;
 };
 
 /**
@@ -3426,11 +3440,15 @@ export declare type ReopenPeriodRequest = Message<"ledger.v1.ReopenPeriodRequest
   tenantId: string;
 
   /**
+   * The last day that stays closed; absent: none.
+   *
    * @generated from field: optional string through = 2;
    */
   through?: string | undefined;
 
   /**
+   * 1 to 1,000 code points.
+   *
    * @generated from field: string reason = 3;
    */
   reason: string;
@@ -3444,6 +3462,13 @@ export declare type ReopenPeriodRequest = Message<"ledger.v1.ReopenPeriodRequest
    * @generated from field: string request_id = 5;
    */
   requestId: string;
+
+  /**
+   * As in Posting.
+   *
+   * @generated from field: string traceparent = 6;
+   */
+  traceparent: string;
 };
 
 /**
@@ -3460,6 +3485,13 @@ export declare type ReopenPeriodResponse = Message<"ledger.v1.ReopenPeriodRespon
    * @generated from field: ledger.v1.Period period = 1;
    */
   period?: Period | undefined;
+
+  /**
+   * Nothing was changed: the newest period is this reopening.
+   *
+   * @generated from field: bool repeated = 2;
+   */
+  repeated: boolean;
 };
 
 /**
@@ -3786,7 +3818,8 @@ export declare const LedgerService: GenService<{
   },
   /**
    * UpdateBooks changes the fields that are set. A call that changes nothing creates no version and no event. Errors: `version_conflict`,
-   * `immutable` (the time zone while a period is closed) as `validation_failed`, `account_not_found`, `account_is_group`.
+   * `immutable` (the time zone while a period is closed) as `validation_failed`, `account_not_found`, `account_is_group`,
+   * `account_is_system` and `account_closed`.
    *
    * @generated from rpc ledger.v1.LedgerService.UpdateBooks
    */
