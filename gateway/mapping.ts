@@ -192,7 +192,10 @@ const originJson = (origin: Origin | undefined): string => (origin ? JSON.string
 /** `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. */
 export function transactionJson(transaction: Transaction): string {
   const { transactionId, idempotencyKey, description, reference, metadata, sequence } = transaction;
-  const time = timeOf(transaction.createdMs);
+  const createdAt = timeOf(transaction.createdMs);
+  const { effectiveMs, requestedEffectiveMs } = transaction;
+  const effectiveAt = effectiveMs === undefined ? createdAt : timeOf(effectiveMs);
+  const requestedAt = requestedEffectiveMs === undefined ? 'null' : `"${timeOf(requestedEffectiveMs)}"`;
   let entries = '';
   for (const { accountId, accountCode, amount, side, currency, balanceAfter, counter } of transaction.entries) {
     if (entries !== '') entries += ',';
@@ -204,7 +207,8 @@ export function transactionJson(transaction: Transaction): string {
     `{"transaction_id":${ownId},"kind":"${transaction.kind}","status":"${transaction.status}","idempotency_key":${key},` +
     `"description":${description === '' ? '""' : quote(description)},"reference":${reference === undefined ? 'null' : quote(reference)},` +
     `"currency":${orNull(transaction.currency)},"amount":${orNull(transaction.amount)},"entries":[${entries}],` +
-    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${time}","created_at":"${time}","sequence":${sequence === 0n ? 'null' : sequence},` +
+    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${effectiveAt}",` +
+    `"requested_effective_at":${requestedAt},"created_at":"${createdAt}","sequence":${sequence === 0n ? 'null' : sequence},` +
     `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)},"origin":${originJson(transaction.origin)},` +
     `"unreversed":${transaction.unreversed ? JSON.stringify(transaction.unreversed.amounts) : 'null'}}`
   );
@@ -255,9 +259,9 @@ export function eventJson(event: Event): string {
   return `${JSON.stringify(fields).slice(0, -1)},"data":${eventDataJson(event)}}`;
 }
 
-function eventDataJson({ data, type, sequence }: Event): string {
+function eventDataJson({ data, type, sequence, createdMs }: Event): string {
   const position = `"sequence":${sequence}`;
-  if (data.case === 'transactionPosted') return `${postedFields(data.value)},${position}}`;
+  if (data.case === 'transactionPosted') return `${postedFields(data.value, createdMs)},${position}}`;
   if (data.case === 'accountCreated' && data.value.account) {
     return `${accountFields(data.value.account)},"template":${orNull(data.value.template)},${position}}`;
   }
@@ -282,7 +286,7 @@ function eventDataJson({ data, type, sequence }: Event): string {
   throw new Error(`an event of the log with unknown data: ${String(data.case)}`);
 }
 
-function postedFields(posted: TransactionPosted): string {
+function postedFields(posted: TransactionPosted, createdMs: bigint): string {
   const { transactionId, kind, idempotencyKey, description, reference = null, reverses = null } = posted;
   const currencies = new Set(posted.entries.map((entry) => entry.currency));
   const debits = posted.entries.filter((entry) => entry.side === 'debit').map((entry) => toMinor(entry.amount) ?? 0n);
@@ -303,6 +307,8 @@ function postedFields(posted: TransactionPosted): string {
       balance_after: balanceAfter,
       counter,
     })),
+    effective_at: timeOf(posted.effectiveMs ?? createdMs),
+    requested_effective_at: optionalTime(posted.requestedEffectiveMs),
     reverses,
     origin: originRecord(posted.origin),
     unreversed: posted.unreversed?.amounts ?? null,

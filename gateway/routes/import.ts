@@ -3,7 +3,7 @@ import { PassThrough, Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { recheck } from '../auth.ts';
-import { readItem } from '../batch-items.ts';
+import { readItem, timeOfItem } from '../batch-items.ts';
 import { ApiError } from '../errors.ts';
 import { flag, object, oneOf } from '../fields.ts';
 import { ChunkReader } from '../import-chunks.ts';
@@ -92,9 +92,10 @@ function importRoute(app: App, services: Services): void {
       const { body, query } = request;
       const dryRun = query.dry_run === true;
       const sent = (body ?? Readable.from([])) as Readable;
-      const read = (bytes: Buffer) => {
+      const read = async (bytes: Buffer) => {
         const item = parseBody(bytes);
-        return readItem(request, item, Object(item) as object);
+        const timeZone = await services.times.zoneFor(request.caller.tenantId, timeOfItem(item));
+        return readItem({ request, whole: Object(item) as object, timeZone }, item);
       };
       const reader = new ChunkReader(openLines(request, reply, sent, services.shutdown), read, () => !sent.readableEnded);
       const report = runImport({

@@ -50,17 +50,21 @@ const typesOf: Record<EventData['case'], readonly string[]> = {
   periodReopened: ['period.reopened'],
 };
 
-function eventData({ data, type, sequence }: Event): string {
-  const text = data.case && typesOf[data.case].includes(type) ? dataJson(data, type, safeNumber(sequence)) : null;
+function eventData({ data, type, sequence, createdMs }: Event): string {
+  const text = data.case && typesOf[data.case].includes(type) ? dataJson(data, type, { sequence: safeNumber(sequence), createdMs }) : null;
   if (text === null) throw new Error(`an event of type ${JSON.stringify(type)} that holds ${data.case ?? 'nothing'}`);
   return text;
 }
 
 /** What a body's `data` is; null: the event lacks what it is about. */
-function dataJson({ case: kind, value }: EventData, type: string, sequence: number): string | null {
+function dataJson(
+  { case: kind, value }: EventData,
+  type: string,
+  { sequence, createdMs }: { sequence: number; createdMs: bigint },
+): string | null {
   switch (kind) {
     case 'transactionPosted':
-      return objectWith(transactionData(value), 'metadata', value.metadata, { sequence });
+      return objectWith(transactionData(value, createdMs), 'metadata', value.metadata, { sequence });
     case 'balanceUpdated':
       return balanceJson(value, sequence);
     case 'accountCreated':
@@ -126,7 +130,7 @@ function balanceJson({ balance: changed, transactionId, holdId }: BalanceUpdated
   });
 }
 
-function transactionData(event: TransactionPosted): object {
+function transactionData(event: TransactionPosted, createdMs: bigint): object {
   const { transactionId, kind, idempotencyKey, description, reference = null, entries, reverses = null } = event;
   const [first] = entries;
   const currency = first && entries.every((entry) => entry.currency === first.currency) ? first.currency : null;
@@ -146,6 +150,8 @@ function transactionData(event: TransactionPosted): object {
       side: entry.side,
       currency: entry.currency,
     })),
+    effective_at: isoTime(event.effectiveMs ?? createdMs),
+    requested_effective_at: event.requestedEffectiveMs === undefined ? null : isoTime(event.requestedEffectiveMs),
     reverses,
     origin: originRecord(event.origin),
     unreversed: event.unreversed?.amounts ?? null,
