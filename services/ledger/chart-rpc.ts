@@ -208,10 +208,14 @@ function newAccountsOf(accounts: NewAccountMessage[]): NewAccount[] {
   });
 }
 
-function wantedOf({ root, depth, includeBalances }: Pick<GetHierarchyRequest, 'root' | 'depth' | 'includeBalances'>): Wanted {
+function wantedOf(request: Omit<GetHierarchyRequest, '$typeName' | '$unknown'>): Wanted {
+  const { root, depth, includeBalances } = request;
   if (depth !== undefined && depth < 1) throw invalid('depth', 'min', String(depth), 'depth must be at least 1');
   if (depth !== undefined && depth > maxLevels) throw invalid('depth', 'max', String(depth), `depth must be at most ${maxLevels}`);
-  return { root: optional(root, (code) => checkedCode('root', code)), depth, includeBalances };
+  const asOf = asOfOf(request);
+  if (asOf !== null && !includeBalances)
+    throw invalid('include', 'required', '', 'include must be balances beside as_of and what is known');
+  return { root: optional(root, (code) => checkedCode('root', code)), depth, includeBalances, asOf };
 }
 
 function checkedVersion(version: bigint): bigint {
