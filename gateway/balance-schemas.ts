@@ -3,6 +3,29 @@ import { currencies } from '../services/platform/money.ts';
 import { sides } from './fields.ts';
 import { id, long, maybe, money, record, string, time, word, type Schema } from './records.ts';
 
+const held = {
+  pending_debits: { ...money, description: 'What open holds reserve.' },
+  pending_credits: { ...money, description: 'What open holds reserve.' },
+  available: { ...money, description: 'The balance without what is pending on its way out.' },
+};
+
+/** A balance as it is now. */
+export const balance = {
+  account_id: id('acc'),
+  account_code: string,
+  currency: word(currencies),
+  balance: { ...money, description: 'Signed, in the account’s normal direction.' },
+  debits: money,
+  credits: money,
+  ...held,
+  version: { ...long, description: 'Number of events that changed this balance: transactions, holds, releases.' },
+};
+
+const orNullOfPast = (schema: Schema): Schema => ({
+  ...maybe(schema),
+  description: `${String(schema['description'])} Null with a bound: of the past, holds are not known.`,
+});
+
 /** The schemas by name. */
 export const balanceSchemas: Record<string, Schema> = {
   BalanceTotal: record({
@@ -12,19 +35,11 @@ export const balanceSchemas: Record<string, Schema> = {
     balance: { ...money, description: 'Signed, in the node’s normal direction.' },
   }),
   Balance: record({
-    account_id: id('acc'),
-    account_code: string,
-    currency: word(currencies),
-    balance: { ...money, description: 'Signed, in the account’s normal direction.' },
-    debits: money,
-    credits: money,
-    pending_debits: { ...maybe(money), description: 'What open holds reserve; null with a bound: holds are known only of now.' },
-    pending_credits: { ...maybe(money), description: 'What open holds reserve; null with a bound.' },
-    available: { ...maybe(money), description: 'The balance without what is pending on its way out; null with a bound.' },
+    ...balance,
+    ...Object.fromEntries(Object.entries(held).map(([name, schema]) => [name, orNullOfPast(schema)])),
     version: {
       ...long,
-      description:
-        'Number of events that changed this balance: transactions, holds, releases. With a bound, that of the newest transaction that counts.',
+      description: `${balance.version.description} With a bound, that of the newest transaction that counts.`,
     },
     updated_at: maybe(time),
     as_of: { ...maybe(time), description: '`as_of` of the request as an instant; null: whenever it counts.' },

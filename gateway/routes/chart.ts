@@ -148,7 +148,7 @@ export function chartRoutes(app: App, { ledger, times }: Services): void {
       const includeBalances = query.include === 'balances';
       if (includeBalances && !caller.scopes.has('balances:read')) throw missingScope('balances:read');
       if (!includeBalances && Object.keys(asOf).some((name) => query[name as keyof typeof asOf] !== undefined)) {
-        const message = 'include must be balances beside as_of, known_at or known_sequence';
+        const message = 'include must be balances with as_of, known_at or known_sequence';
         throw validationError([{ field: 'include', tag: 'required', value: '', message }]);
       }
       const bounds = await asOfRequest(times, caller.tenantId, query);

@@ -214,7 +214,7 @@ function wantedOf(request: Omit<GetHierarchyRequest, '$typeName' | '$unknown'>):
   if (depth !== undefined && depth > maxLevels) throw invalid('depth', 'max', String(depth), `depth must be at most ${maxLevels}`);
   const asOf = asOfOf(request);
   if (asOf !== null && !includeBalances)
-    throw invalid('include', 'required', '', 'include must be balances beside as_of and what is known');
+    throw invalid('include', 'required', '', 'include must be balances with as_of, known_at or known_sequence');
   return { root: optional(root, (code) => checkedCode('root', code)), depth, includeBalances, asOf };
 }
 
