@@ -3,6 +3,7 @@ import type { ConnectRouter, ServiceImpl } from '@connectrpc/connect';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
 import type { SharedPool } from '../../platform/shared-pool.ts';
 import { withErrors } from '../rpc-errors.ts';
+import { reportHandlers } from './reports-rpc.ts';
 import type { JobKinds } from './job-kinds.ts';
 import { jobHandlers } from './jobs-rpc.ts';
 
@@ -21,6 +22,6 @@ export type AuditHandlers = Partial<ServiceImpl<typeof AuditService>>;
 
 /** The RPCs of the auditor. */
 export function auditorRoutes(parts: AuditorParts): (router: ConnectRouter) => void {
-  const handlers: AuditHandlers = { ...jobHandlers(parts) };
+  const handlers: AuditHandlers = { ...jobHandlers(parts), ...reportHandlers(parts) };
   return (router) => router.service(AuditService, withErrors(AuditService, handlers));
 }
