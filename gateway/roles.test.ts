@@ -75,6 +75,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   updateLimit: 'accounts:write',
   getBalance: 'balances:read',
   listBalanceHistory: 'balances:read',
+  listDailyBalances: 'balances:read',
   getHold: 'transactions:read',
   getTransaction: 'transactions:read',
   listEvents: 'transactions:read',
