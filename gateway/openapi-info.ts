@@ -1,5 +1,6 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
 import { batchSchemas } from './batch-schemas.ts';
+import { balanceSchemas } from './balance-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
 import { jobSchemas } from './job-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
@@ -78,6 +79,7 @@ export const documentSchemas: Record<string, object> = {
     ...schemas,
     ...paymentSchemas,
     ...batchSchemas,
+    ...balanceSchemas,
     ...booksSchemas,
     ...jobSchemas,
     ...reportSchemas,

@@ -24,6 +24,7 @@ import { oidcRoutes, type OidcSettings } from './oidc.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { passwordRoutes } from './passwords.ts';
+import { periodRoutes } from './periods.ts';
 import { postingRoutes } from './postings.ts';
 import { reportsRoutes } from './reports.ts';
 import { reversalRoutes } from './reversals.ts';
@@ -65,6 +66,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   reportsRoutes(app, parts);
   booksRoutes(app, parts);
   jobRoutes(app, parts);
+  periodRoutes(app, parts);
   eventRoutes(app, parts);
   eventStreamRoutes(app, parts);
   webhookRoutes(app, parts);
