@@ -3,6 +3,7 @@ import type { ConnectRouter, ServiceImpl } from '@connectrpc/connect';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
 import type { SharedPool } from '../../platform/shared-pool.ts';
 import { withErrors } from '../rpc-errors.ts';
+import { reportHandlers } from './reports-rpc.ts';
 
 /** What the handlers need. */
 export interface AuditorParts {
@@ -16,7 +17,7 @@ export interface AuditorParts {
 export type AuditHandlers = Partial<ServiceImpl<typeof AuditService>>;
 
 /** The RPCs of the auditor. */
-export function auditorRoutes(_parts: AuditorParts): (router: ConnectRouter) => void {
-  const handlers: AuditHandlers = {};
+export function auditorRoutes(parts: AuditorParts): (router: ConnectRouter) => void {
+  const handlers: AuditHandlers = { ...reportHandlers(parts) };
   return (router) => router.service(AuditService, withErrors(AuditService, handlers));
 }
