@@ -12,6 +12,7 @@ export type Reason =
   | 'transaction_not_found'
   | 'hold_not_found'
   | 'limit_not_found'
+  | 'job_not_found'
   | 'account_code_taken'
   | 'chart_exists'
   | 'version_conflict'
@@ -41,6 +42,7 @@ export type Reason =
   | 'idempotency_key_reused'
   | 'too_large'
   | 'report_too_large'
+  | 'job_not_finished'
   | 'overloaded'
   | 'unavailable'
   | 'internal';
