@@ -108,7 +108,7 @@ export function byAccounts(chart: Chart, key: string, kept: ReadonlyMap<number, 
   const slices = new Map<string | null, Map<number, Totals>>();
   for (const [ms, totals] of kept) {
     for (const [balance, total] of totals) {
-      const group = textOf(chart.get(balance.slice(0, balance.indexOf(' ')))?.metadata ?? '{}', key);
+      const group = metadataText(chart.get(balance.slice(0, balance.indexOf(' ')))?.metadata ?? '{}', key);
       const slice = slices.get(group) ?? new Map<number, Totals>();
       slices.set(group, slice);
       if (slices.size > maxGroups + Number(slices.has(null))) throw tooManyGroups({ of: 'account', key });
@@ -120,11 +120,17 @@ export function byAccounts(chart: Chart, key: string, kept: ReadonlyMap<number, 
 }
 
 /** A top-level text, number or boolean of a JSON object as text; null where there is none. */
-function textOf(metadata: string, key: string): string | null {
+export function metadataText(metadata: string, key: string): string | null {
   if (metadata === '{}') return null;
   const values = JSON.parse(metadata) as Record<string, unknown>;
   const value = Object.hasOwn(values, key) ? values[key] : null;
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
+}
+
+/** Throws {@link Refusal} where the books do not index the key that transactions are split by. */
+export function groupByTransaction({ books }: Heading, { key }: GroupBy): void {
+  if (books.indexed_metadata.includes(key)) return;
+  throw invalid('group_by', 'oneof', `transaction.${key}`, 'group_by must name a key of indexed_metadata of the books');
 }
 
 async function byTransactions(
@@ -133,11 +139,8 @@ async function byTransactions(
   kept: Map<number, Totals>,
 ): Promise<Slice[]> {
   const { client, tenant } = snapshot;
-  const { books, parameters, asRecorded } = heading;
-  if (!books.indexed_metadata.includes(groupBy.key)) {
-    const message = 'group_by must name a key of indexed_metadata of the books';
-    throw invalid('group_by', 'oneof', `transaction.${groupBy.key}`, message);
-  }
+  const { parameters, asRecorded } = heading;
+  groupByTransaction(heading, groupBy);
   const skipped = new Set(leftOut.map(({ sequence }) => sequence));
   const sums = new Map<string, MovesOverTime>();
   for await (const move of taggedMoves(client, tenant, groupBy.key, asRecorded.sequence)) {
@@ -152,6 +155,7 @@ async function byTransactions(
   return [...slices, { group: null, at: rest }];
 }
 
-function tooManyGroups({ of, key }: GroupBy): Refusal {
+/** The refusal of too many values of what a report is split by. */
+export function tooManyGroups({ of, key }: GroupBy): Refusal {
   return invalid('group_by', 'max', `${of}.${key}`, `group_by may have at most ${maxGroups} different values`);
 }
