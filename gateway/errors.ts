@@ -62,7 +62,7 @@ const table = {
   too_many: [422, 'there are as many as a tenant may have', 'limits'],
   too_late: [422, 'the request was valid until an earlier time', 'valid_until'],
   too_large: [422, 'the answer would be too large', 'depth'],
-  report_too_large: [422, 'the report is too large to be answered at once'],
+  report_too_large: [422, 'the report would be too large: start a job'],
   effective_at_out_of_range: [422, 'the time is before 1970 or too far ahead', 'effective_at'],
   effective_before_original: [422, 'a reversal must not count before its original', 'effective_at'],
   future_dated: [422, 'what counts in the future can’t be credited to an account that may not go below zero', 'entries'],

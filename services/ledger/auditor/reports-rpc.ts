@@ -38,7 +38,7 @@ export async function makeNow(
       late.addEventListener('abort', stop);
       try {
         const { contentType, parts } = await renderReport(snapshot, asked, { nowMs: Date.now(), paged: true, maxLines: bounds.maxLines });
-        return { contentType, parts: await Array.fromAsync(parts) };
+        return { contentType, parts: await Array.fromAsync<Uint8Array>(parts) };
       } finally {
         late.removeEventListener('abort', stop);
       }

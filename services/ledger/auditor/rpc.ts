@@ -3,9 +3,9 @@ import type { ConnectRouter, ServiceImpl } from '@connectrpc/connect';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
 import type { SharedPool } from '../../platform/shared-pool.ts';
 import { withErrors } from '../rpc-errors.ts';
+import { reportHandlers } from './reports-rpc.ts';
 import type { JobKinds } from './job-kinds.ts';
 import { jobHandlers } from './jobs-rpc.ts';
-import { reportHandlers } from './reports-rpc.ts';
 
 /** What the handlers need. */
 export interface AuditorParts {

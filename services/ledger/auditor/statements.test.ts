@@ -109,7 +109,6 @@ async function bytesOf(report: string, parameters: object): Promise<{ contentTyp
   return { contentType, bytes: Buffer.concat(parts) };
 }
 
- 
 type Json = any;
 
 async function read(report: string, parameters: object): Promise<{ report: Json; pagination: Json }> {
@@ -180,16 +179,22 @@ function picked({ opening_balance, closing_balance, lines }: Json): object {
 }
 
 test('an account statement is that by hand, in either order, as of any state of the log, page by page', async () => {
-  for (let round = 0; round < 40; round++) {
+  for (let round = 0; round < 20; round++) {
     const [wish, code, currency] = [randomWish(), leaves[randomInt(leaves.length)]!, ['NGN', 'USD'][randomInt(2)]!];
     const asked = { account_code: code, currency, ...parametersOf(wish) };
-    const pages = await readPages('account-statement', { ...asked, limit: randomInt(1, 30) });
+    const pages = await readPages('account-statement', { ...asked, limit: randomInt(3, 30) });
     const lines = pages.flatMap((page) => page.lines);
     expect({ wish, ...picked({ ...pages[0], lines }) }).toEqual({ wish, ...byHand(code, currency, wish) });
     // The figures are those of the whole period, on each page.
     for (const page of pages) expect({ ...page, lines: [] }).toEqual({ ...pages[0], lines: [] });
   }
 });
+
+/** What the ledger answers for an account at a time, in NGN. */
+async function balanceAt(accountCode: string, ms: number): Promise<string> {
+  const { balance } = await ledger.client.getBalance({ tenantId, accountCode, currency: 'NGN', asOfMs: BigInt(ms) });
+  return balance!.balance;
+}
 
 test('months chain, and the closing is the balance as of their end', async () => {
   let closing = '0.00';
@@ -200,10 +205,8 @@ test('months chain, and the closing is the balance as of their end', async () =>
   ] as const) {
     const { report } = await read('account-statement', { account_code: 'BANK', currency: 'NGN', from, to });
     expect(report.opening_balance).toBe(closing);
-    const asOfMs = BigInt(Date.parse(`${to}T22:59:59.999Z`));
-    const { balance } = await ledger.client.getBalance({ tenantId, accountCode: 'BANK', currency: 'NGN', asOfMs });
     closing = report.closing_balance;
-    expect(closing).toBe(balance!.balance);
+    expect(closing).toBe(await balanceAt('BANK', Date.parse(`${to}T22:59:59.999Z`)));
     expect(report.parameters).toMatchObject({ from: text(Date.parse(`${from}T00:00:00Z`) - 3_600_000), to: `${to}T22:59:59.999Z` });
   }
 });
@@ -236,7 +239,7 @@ async function rowsOf(report: string, parameters: object): Promise<{ header: str
 }
 
 test('journal, general ledger and trial balance move the same, by currency', async () => {
-  for (let round = 0; round < 12; round++) {
+  for (let round = 0; round < 6; round++) {
     const { order: _, ...wish } = randomWish();
     const { order: __, ...parameters } = parametersOf({ ...wish, order: 'effective' });
     const moved = async (report: string) => {
@@ -310,10 +313,8 @@ describe('cash flow', () => {
       LOAN: 'financing',
       CAPITAL: 'financing',
     });
-    const balances = await Promise.all(
-      cash.map((accountCode) => ledger.client.getBalance({ tenantId, accountCode, currency: 'NGN', asOfMs: BigInt(toMs) })),
-    );
-    expect(total(report, 'closing_cash')).toBe(balances.reduce((sum, { balance }) => sum + signedMinor(balance!.balance)!, 0n));
+    const balances = await Promise.all(cash.map((code) => balanceAt(code, toMs)));
+    expect(total(report, 'closing_cash')).toBe(balances.reduce((sum, balance) => sum + signedMinor(balance)!, 0n));
     expect(total(report, 'opening_cash')).toBe(0n);
   });
 

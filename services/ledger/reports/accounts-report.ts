@@ -127,12 +127,6 @@ export function metadataText(metadata: string, key: string): string | null {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
 }
 
-/** Throws {@link Refusal} where the books do not index the key that transactions are split by. */
-export function groupByTransaction({ books }: Heading, { key }: GroupBy): void {
-  if (books.indexed_metadata.includes(key)) return;
-  throw invalid('group_by', 'oneof', `transaction.${key}`, 'group_by must name a key of indexed_metadata of the books');
-}
-
 async function byTransactions(
   { snapshot, heading, times, leftOut }: Splitting,
   groupBy: GroupBy,
@@ -140,7 +134,6 @@ async function byTransactions(
 ): Promise<Slice[]> {
   const { client, tenant } = snapshot;
   const { parameters, asRecorded } = heading;
-  groupByTransaction(heading, groupBy);
   const skipped = new Set(leftOut.map(({ sequence }) => sequence));
   const sums = new Map<string, MovesOverTime>();
   for await (const move of taggedMoves(client, tenant, groupBy.key, asRecorded.sequence)) {

@@ -4,7 +4,7 @@ import type { Snapshot } from '../auditor/snapshot.ts';
 import { indexedTexts } from '../dated-writes.ts';
 import { transactionsInOrder, type DatedTransaction } from '../effective-lines.ts';
 import { totalsAt, type Totals } from '../totals.ts';
-import { groupByTransaction, metadataText, readChart, tooLarge, tooManyGroups, maxGroups, type ReportBounds } from './accounts-report.ts';
+import { metadataText, readChart, tooLarge, tooManyGroups, maxGroups, type ReportBounds } from './accounts-report.ts';
 import { columnsOf } from './columns.ts';
 import type { Heading } from './heading.ts';
 import { mustHold } from './identities.ts';
@@ -119,7 +119,6 @@ class Flows {
     this.chart = chart;
     this.columns = columns;
     this.groupBy = heading.parameters.groupBy;
-    if (this.groupBy?.of === 'transaction') groupByTransaction(heading, this.groupBy);
   }
 
   /** Counts the entries of a currency that are not cash: a credit beside cash has brought it in. */

@@ -1,5 +1,5 @@
 // The columns of a report: its period split by the calendar, and the periods with which it is compared. Pure.
-import { addDays, addMonths, dateOf, dayOf, firstDayOf, fiscalYearEnd, instantsOf, isMonthEnd, localDay } from '../../platform/calendar.ts';
+import { addDays, addMonths, dateOf, firstDayOf, fiscalYearEnd, instantsOf, isMonthEnd, localDay } from '../../platform/calendar.ts';
 import { invalid } from '../fields.ts';
 import type { Column, Parameters } from './report.ts';
 
@@ -7,7 +7,6 @@ import type { Column, Parameters } from './report.ts';
 export const maxColumns = 24;
 
 const dayMs = 86_400_000;
-const firstDay = dayOf('0001-01-01') as number;
 
 interface Period {
   fromMs: number | null;
@@ -31,7 +30,7 @@ export function columnsOf(asked: Asked, calendar: FiscalCalendar): Column[] {
   const fromMs = asked.time === 'at' && isSplit ? fiscalYearStart(asked.toMs, calendar) : asked.fromMs;
   if (asked.time === 'between' && fromMs === null) {
     const needing = isSplit ? 'columns' : asked.compare === 'none' ? null : 'compare';
-    if (needing !== null) throw invalid('from', 'required', '', `from is required with ${needing}`);
+    if (needing !== null) throw invalid('from', 'required', '', `from is required with ${needing}, and from 1970 on`);
   }
   const own = { fromMs, toMs: asked.toMs };
   const before =
@@ -57,13 +56,11 @@ export function fiscalYearStart(ms: number, { timeZone, fiscalYearEnd: end }: Fi
 }
 
 /** The period that is compared, the `nth` one back. */
-function earlier({ fromMs, toMs }: Period, nth: number, { time, compare, columns, count }: Asked, timeZone: string): Period {
+function earlier({ fromMs, toMs }: Period, nth: number, { time, compare, columns }: Asked, timeZone: string): Period {
   const moveBack = (ms: number, back: (day: number) => number) => {
     const day = localDay(timeZone, ms);
     const { startMs, endMs } = instantsOf(timeZone, day);
-    const to = back(day);
-    if (to < firstDay) throw invalid('count', 'max', String(count), 'there is no such period before the year 1');
-    const moved = instantsOf(timeZone, to);
+    const moved = instantsOf(timeZone, back(day));
     return ms === endMs ? moved.endMs : moved.startMs + (ms - startMs);
   };
   const byMonths = (months: number) => ({

@@ -2,6 +2,7 @@
 import { epochMs } from '../../platform/postgres.ts';
 import type { Snapshot } from '../auditor/snapshot.ts';
 import { defaultSettings, type BooksSettings } from '../books.ts';
+import { invalid } from '../fields.ts';
 import { placesOf } from '../totals.ts';
 import { instant, resolved, type Asked } from './parameters.ts';
 import type { AsRecorded, Parameters } from './report.ts';
@@ -19,6 +20,11 @@ export async function readHeading({ client, tenant, head }: Snapshot, asked: Ask
   const { rows } = await client.query<{ record: string }>('select record from books where tenant_id = $1', [tenant]);
   const books = rows[0] ? (JSON.parse(rows[0].record) as BooksSettings) : defaultSettings;
   const { timezone: timeZone } = books;
+  const { groupBy } = asked;
+  if (groupBy?.of === 'transaction' && !books.indexed_metadata.includes(groupBy.key)) {
+    const message = 'group_by must name a key of indexed_metadata of the books';
+    throw invalid('group_by', 'oneof', `transaction.${groupBy.key}`, message);
+  }
   const isAsKnown = asked.knownAt !== null || asked.knownSequence !== null;
   let sequence = asked.knownSequence ?? head.sequence;
   if (asked.knownAt !== null) {

@@ -92,10 +92,12 @@ export interface Times {
 export function resolved({ asOf, from, to, knownAt: _, ...asked }: Asked, times: Times): Parameters {
   const endMs = times.knownMs ?? times.nowMs;
   const isAt = asked.report === 'balance-sheet' || (asked.report === 'trial-balance' && from === null && to === null);
-  const fromMs = from === null ? null : instant('from', from, 'first', times.timeZone);
+  const sentFrom = from === null ? null : instant('from', from, 'first', times.timeZone);
+  // Nothing counts before 1970.
+  const fromMs = sentFrom === null || sentFrom < 0 ? null : sentFrom;
   const end = isAt ? asOf : to;
-  const toMs = end === null ? endMs : instant(isAt ? 'as_of' : 'to', end, 'last', times.timeZone);
-  if (fromMs !== null && fromMs > toMs) throw invalid('from', 'oneof', from as string, 'from must not be after to');
+  const toMs = end === null ? endMs : Math.max(instant(isAt ? 'as_of' : 'to', end, 'last', times.timeZone), -1);
+  if (sentFrom !== null && sentFrom > toMs) throw invalid('from', 'oneof', from as string, 'from must not be after to');
   return { ...asked, time: isAt ? 'at' : 'between', fromMs, toMs, knownSequence: times.knownSequence };
 }
 
