@@ -1,4 +1,4 @@
-// The cash flow, direct: what moved beside cash in the same transaction and currency, by account.
+// The cash flow, direct: what moved with cash in the same transaction and currency, by account.
 import { toUuid } from '../../platform/ids.ts';
 import type { Snapshot } from '../auditor/snapshot.ts';
 import { indexedTexts } from '../dated-writes.ts';
@@ -107,7 +107,7 @@ async function* cashTransactions(
   }
 }
 
-/** What moved beside cash: by account, currency and value of `group_by`. */
+/** What moved with cash: by account, currency and value of `group_by`. */
 class Flows {
   private readonly chart: Chart;
   private readonly columns: Column[];
@@ -121,7 +121,7 @@ class Flows {
     this.groupBy = heading.parameters.groupBy;
   }
 
-  /** Counts the entries of a currency that are not cash: a credit beside cash has brought it in. */
+  /** Counts the entries of a currency that are not cash: a credit next to cash has brought it in. */
   add({ event, effectiveMs }: DatedTransaction, currency: string, cash: ReadonlySet<string>): void {
     const indexes = this.columns.flatMap(({ fromMs, toMs }, index) => ((fromMs ?? 0) <= effectiveMs && effectiveMs <= toMs ? [index] : []));
     if (indexes.length === 0) return;
