@@ -31,6 +31,10 @@ export type Reason =
   | 'effective_before_original'
   | 'future_dated'
   | 'period_closed'
+  | 'index_building'
+  | 'filter_not_found'
+  | 'period_not_over'
+  | 'period_final'
   | 'condition_failed'
   | 'account_blocked'
   | 'limit_exceeded'
@@ -124,7 +128,7 @@ export interface Entry {
 
 /** What is to be posted, held or released. */
 export interface Request {
-  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire';
+  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire' | 'closing';
   /** What moves. */
   entries: Entry[];
   /** What becomes pending. */
