@@ -62,7 +62,7 @@ export const reportSchemas: Record<string, Schema> = {
     ...record({
       ...dated,
       description: string,
-      reference: string,
+      reference: maybe(string),
       side: word(sides),
       amount: money,
       running_balance: money,
@@ -77,7 +77,7 @@ export const reportSchemas: Record<string, Schema> = {
     ...heading,
     lines: list(
       record({
-        ...{ ...dated, kind: word(transactionKinds), description: string, reference: string },
+        ...{ ...dated, kind: word(transactionKinds), description: string, reference: maybe(string) },
         entries: list(record({ account_code: string, name: string, side: word(sides), amount: money, currency: word(currencies) })),
       }),
     ),
