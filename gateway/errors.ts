@@ -56,6 +56,8 @@ const table = {
   account_is_group: [422, 'the account is a group', 'account_code'],
   currency_not_allowed: [422, 'the account does not hold this currency', 'currency'],
   balance_overflow: [422, 'the balance would grow beyond what can be kept', 'entries'],
+  period_not_over: [422, 'the day is not over yet', 'through'],
+  period_final: [422, 'the period is closed for ever', 'through'],
   condition_failed: [422, 'a condition of the request does not hold', 'require[0].available.gte'],
   account_blocked: [422, 'the account is blocked for this side', 'entries'],
   limit_exceeded: [422, 'a limit of the account would be exceeded', 'entries'],

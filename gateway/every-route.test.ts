@@ -82,6 +82,7 @@ describe('a cursor', () => {
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
     listLimits: ['', []],
     listJobs: ['', []],
+    listPeriods: ['', []],
     listTransactions: ['reference=a', ['', 'reference=b', 'reference=a&currency=USD', 'reference=a&start_date=2026-01-01']],
     listHolds: ['reference=a', ['', 'reference=b', 'reference=a&status=pending', 'reference=a&expires_before=2099-01-01T00:00:00Z']],
     listBalanceHistory: ['currency=USD', ['', 'currency=USD&end_date=2099-01-01']],
@@ -115,6 +116,7 @@ describe('a cursor', () => {
       for (const max_count of [1, 2]) {
         const limit = { account_code: 'SETTLEMENT-USD', currency: 'USD', side: 'debit', window: { rolling_seconds: 60 } };
         await each.post('limits', { ...limit, max_count });
+        await each.post('periods/close', { through: `202${max_count}-12-31` });
       }
     }
     for (const operation of withCursor) {

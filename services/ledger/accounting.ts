@@ -31,6 +31,8 @@ export type Reason =
   | 'effective_before_original'
   | 'future_dated'
   | 'period_closed'
+  | 'period_not_over'
+  | 'period_final'
   | 'condition_failed'
   | 'account_blocked'
   | 'limit_exceeded'
@@ -124,7 +126,7 @@ export interface Entry {
 
 /** What is to be posted, held or released. */
 export interface Request {
-  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire';
+  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire' | 'closing';
   /** What moves. */
   entries: Entry[];
   /** What becomes pending. */

@@ -37,7 +37,7 @@ const awkward = accounts(
   [
     line('ASSETS', 'Assets', [{ opening: 0n, closing: -500n }], { isGroup: true }),
     line('@BANK', '=1+1', [{ opening: 0n, closing: -500n }], { parentCode: 'ASSETS', depth: 2 }),
-    line('+TILL', '-cmd, "quoted"\nand more', [{ opening: null, closing: 10n ** 16n }], { parentCode: 'ASSETS', depth: 2 }),
+    line('+TILL', '-cmd, "quoted"\nand more', [{ closing: 10n ** 16n }], { parentCode: 'ASSETS', depth: 2 }),
   ],
   { totals: [{ currency: 'NGN', section: null, values: [{ opening: 0n, closing: 0n }] }] },
 );
