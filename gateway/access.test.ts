@@ -206,7 +206,8 @@ describe('after the credential', () => {
       for (const code of ['-x-', 'a%20b', 'a%00b', 'x'.repeat(65), 'x'.repeat(500), 'NO-SUCH-ACCOUNT']) {
         const path = operation.path.replace('{slug}', mine.slug).replace('{account_code}', code);
         const good = { key, ...(operation.body && { body: operation.body }) };
-        const query = path.includes('balance') ? '?currency=USD' : '';
+        const days = path.endsWith('daily') ? '&from=2030-01-01&to=2030-01-31' : '';
+        const query = path.includes('balance') ? `?currency=USD${days}` : '';
         expect(await ask(operation, path + query, good)).toEqual([operation.id, 404, 'account_not_found']);
         if (operation.body)
           expect(await ask(operation, path, { key, body: { name: 5 } })).toEqual([operation.id, 400, 'validation_failed']);

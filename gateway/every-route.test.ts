@@ -54,7 +54,7 @@ test('an unknown field and an unknown parameter are refused by each operation, a
   for (const operation of operations) {
     const { id, method, body, definition } = operation;
     for (const [name, query] of [
-      ['from', '?from=2026-01-01'],
+      ['since', '?since=2026-01-01'],
       ['dryRun', '?dryRun=true'],
     ]) {
       const answer = await call(operation, query!, body);

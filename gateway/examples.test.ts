@@ -16,8 +16,8 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   const operation = cluster.contract.operations.find((each) => each.id === id) as Operation;
   const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
   const shown = (place: string, body = 'example'): Record<string, string> => {
-    // A cursor is good for one tenant only.
-    const given = parameters.filter((each) => each.in === place && each.name !== 'cursor');
+    // A cursor is good for one tenant only; a sequence and a time are two ways to say what is known.
+    const given = parameters.filter((each) => each.in === place && !['cursor', 'known_sequence'].includes(each.name));
     return Object.fromEntries(given.map(({ name, example, examples }) => [name, String(example ?? examples?.[body]?.value)]));
   };
   const examples = shown('path');
@@ -102,6 +102,7 @@ test('the examples of the document are accepted as they stand, from registration
   await all('listHolds', 'getHold');
   await all(
     'getBalance',
+    'listDailyBalances',
     'listBalanceHistory',
     'listTransactions',
     'getTransaction',

@@ -1,5 +1,6 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
 import { batchSchemas } from './batch-schemas.ts';
+import { balanceSchemas } from './balance-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
 import { jobSchemas } from './job-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
@@ -72,6 +73,15 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...booksSchemas, ...jobSchemas, ...teamSchemas, ...webhookSchemas }),
+  ...published({
+    ...schemas,
+    ...paymentSchemas,
+    ...batchSchemas,
+    ...balanceSchemas,
+    ...booksSchemas,
+    ...jobSchemas,
+    ...teamSchemas,
+    ...webhookSchemas,
+  }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

@@ -79,6 +79,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   getJob: 'reports:read',
   deleteJob: 'reports:read',
   getJobResult: 'reports:read',
+  listDailyBalances: 'balances:read',
   getHold: 'transactions:read',
   getTransaction: 'transactions:read',
   listEvents: 'transactions:read',

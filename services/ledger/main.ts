@@ -1,7 +1,7 @@
 // Entry point of the ledger; with `migrate`, updates its schema.
 import { runService } from '../platform/command.ts';
 import { Settings } from '../platform/settings.ts';
-import { appendOnly, auditorTables, kept, migrationNames } from './schema.ts';
+import { appendOnly, auditorAdds, auditorTables, kept, migrationNames } from './schema.ts';
 
 const migrations = async () => (await import('./migrations.ts')).migrations;
 const settings = new Settings(process.env);
@@ -9,6 +9,7 @@ const second = {
   variable: 'AUDITOR_DATABASE_URL',
   url: () => (settings.optional('AUDITOR_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('AUDITOR_DATABASE_URL')),
   tables: auditorTables,
+  adds: auditorAdds,
 };
 const schema = { names: migrationNames, migrations, appendOnly, kept, second };
 

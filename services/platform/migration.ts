@@ -24,8 +24,8 @@ export interface Schema {
   appendOnly: string[];
   /** Tables whose rows it may change as well, but not delete; none unless given. */
   kept?: string[];
-  /** A second role. It reads every table and changes the rows of these, which the service's role only reads. */
-  second?: { variable: string; url: () => string | undefined; tables: string[] };
+  /** A second role. It reads every table, changes the rows of `tables`, which the service's role only reads, and adds rows to those of `adds`. */
+  second?: { variable: string; url: () => string | undefined; tables: string[]; adds: string[] };
 }
 
 // Every statement queues behind a change that waits for a lock, so it waits shortly and tries again; longer than `deadlock_timeout`, after which
@@ -154,6 +154,7 @@ function secondGrants(role: string, database: string, { second }: Schema): strin
     `revoke all on all tables in schema public from ${role}`,
     `grant select on all tables in schema public to ${role}`,
     ...(second?.tables ?? []).map((table) => `grant insert, update, delete on ${pg.escapeIdentifier(table)} to ${role}`),
+    ...(second?.adds ?? []).map((table) => `grant insert on ${pg.escapeIdentifier(table)} to ${role}`),
   ];
 }
 
