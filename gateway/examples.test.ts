@@ -1,5 +1,5 @@
+import { addJob } from '../test/jobs.ts';
 import { addMember } from '../test/members.ts';
-import { until } from '../test/polling.ts';
 import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
 
 let cluster: CheckedCluster;
@@ -116,12 +116,7 @@ test('the examples of the document are accepted as they stand, from registration
   await all('listLimits', 'getLimit', 'getLimitUsage', 'updateLimit', 'deleteLimit');
   const reports = ['TrialBalance', 'BalanceSheet', 'IncomeStatement', 'CashFlow', 'AccountStatement', 'GeneralLedger', 'Journal'];
   await all(...reports.map((report) => `get${report}`));
-  known['job_id'] = (await all(...reports.map((report) => `start${report}`))).job.id;
-  await until(
-    () => send('getJob'),
-    ({ data }) => data.job.finished_at !== null,
-  );
-  await all('listJobs', 'getJob', 'getJobResult', 'deleteJob');
+  await all(...reports.map((report) => `start${report}`));
   await all('closePeriod', 'listPeriods');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
   // Where nobody listens, and not the address that is shown.
@@ -135,6 +130,8 @@ test('the examples of the document are accepted as they stand, from registration
   for (const id of ['confirmTotp', 'deleteTotp', 'updateTenant']) expect([id, (await send(id)).statuses]).toEqual([id, [403]]);
 
   // The last of the bodies would do once more what can be done once.
+  known['job_id'] = await addJob(cluster.databases.ledger.adminUrl, tenant.id, Buffer.from('a,b'));
+  await all('listJobs', 'getJob', 'getJobResult', 'deleteJob');
   expect((await send('reverseTransaction')).statuses).toEqual([201, 201, 409]);
   expect((await send('captureHold')).statuses).toEqual([201, 201]);
   expect((await send('voidHold')).statuses).toEqual([409, 409]);

@@ -1,7 +1,7 @@
 // Jobs in answers: their schema, an example, and the record of a message.
 import type { Job } from '../proto/gen/ledger/v1/audit_pb.js';
 import { timeOf } from './mapping.ts';
-import { id, long, maybe, record, string, time, word, type Schema } from './records.ts';
+import { id, integer, long, maybe, record, string, time, word, type Schema } from './records.ts';
 
 const statuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const;
 
@@ -13,7 +13,7 @@ export const jobSchemas: Record<string, Schema> = {
     id: id('job'),
     kind: { ...string, description: 'Of a report: its name.' },
     status: word(statuses),
-    progress: record({ done: long, total: { ...long, description: '0: not known yet.' } }),
+    progress: record({ done: integer, total: { ...integer, description: '0: not known yet.' } }),
     error: orNull(record({ code: string, message: string }), 'Why it failed; null: it did not.'),
     result: orNull(record({ content_type: string, bytes: long, sha256: string }), 'null: there is none yet.'),
     created_at: time,
