@@ -19,13 +19,16 @@ export interface Projection {
 const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
   ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity'],
+  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
 ];
+/** Tables of the auditor, which are no part of the log. */
+export const auditorTables = ['jobs', 'job_chunks'];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
-/** The same, and the one that keeps what is left of deleted tenants. */
-export const securedTables = [...tenantTables, 'deleted_tenants'];
+/** The same, those of the auditor, and the one that keeps what is left of deleted tenants. */
+export const securedTables = [...tenantTables, ...auditorTables, 'deleted_tenants'];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {

@@ -83,7 +83,7 @@ async function verifyTenant(
     await reversals.check(
       client,
       tenant,
-      replayed.flatMap(({ posted }) => (posted?.kind === 'reversal' ? [posted] : [])),
+      replayed.flatMap(({ posted, effectiveMs = 0 }) => (posted?.kind === 'reversal' ? [{ posted, effectiveMs }] : [])),
     );
     verified.events += events.length;
     verified.transactions += added.transactions.length;
