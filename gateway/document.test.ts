@@ -137,6 +137,7 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{slug}/holds/{hold_id}/capture',
         'POST /v1/tenants/{slug}/holds/{hold_id}/void',
         'GET /v1/tenants/{slug}/events',
+        'GET /v1/tenants/{slug}/events/stream',
         'GET /v1/tenants/{slug}/webhooks',
         'POST /v1/tenants/{slug}/webhooks',
         'PATCH /v1/tenants/{slug}/webhooks',

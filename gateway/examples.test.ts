@@ -128,7 +128,7 @@ test('the examples of the document are accepted as they stand, from registration
   expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
   expect((await send('updateBooks')).statuses).toEqual([200, 409, 200]);
 
-  // No identity provider is set up; the token that is shown is nobody's; and what was deleted by one of two paths is gone.
+  // No identity provider is set up; the token that is shown is nobody's; what was deleted by one of two paths is gone, and a stream has no end.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));
   expect(unsent.map(({ id: each }) => each).sort()).toEqual([
     'acceptInvitation',
@@ -139,6 +139,7 @@ test('the examples of the document are accepted as they stand, from registration
     'refresh',
     'resetPassword',
     'startOidc',
+    'streamEvents',
     'verifyEmail',
   ]);
 });

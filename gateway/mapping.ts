@@ -7,7 +7,7 @@ import type { AccountNode, Balance, BalanceChange, CommandResult, Transaction } 
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { changedPeriod } from '../services/platform/books-records.ts';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
-import { holdRecord, originRecord } from '../services/platform/payment-records.ts';
+import { balanceUpdateRecord, holdRecord, originRecord } from '../services/platform/payment-records.ts';
 import { rateLimitHeaders } from './errors.ts';
 
 /** The media type of an answer that is written as text. */
@@ -253,8 +253,11 @@ export function eventJson(event: Event): string {
     created: Math.floor(Number(createdMs) / 1000),
     actor,
     request_id: requestId === '' ? null : requestId,
-    hash: Buffer.from(event.hash).toString('hex'),
-    previous_hash: Buffer.from(event.previousHash).toString('hex'),
+    // Derived events are not in the log.
+    ...(event.part === 0 && {
+      hash: Buffer.from(event.hash).toString('hex'),
+      previous_hash: Buffer.from(event.previousHash).toString('hex'),
+    }),
   };
   return `${JSON.stringify(fields).slice(0, -1)},"data":${eventDataJson(event)}}`;
 }
@@ -274,6 +277,11 @@ function eventDataJson({ data, type, sequence, createdMs }: Event): string {
     // Nobody describes an expiry.
     const more = type === 'hold.voided' ? { void_description: description } : {};
     return `${openWith({ ...holdRecord(hold), ...more }, hold.metadata)}}`;
+  }
+  if (data.case === 'balanceUpdated') return JSON.stringify(balanceUpdateRecord(data.value, Number(sequence)));
+  if (data.case === 'holdCaptured' && data.value.hold) {
+    const { hold, transactionId } = data.value;
+    return `${openWith({ ...holdRecord(hold), transaction_id: transactionId }, hold.metadata)}}`;
   }
   if (data.case === 'definitionChanged') {
     const { kind, id, version, record = 'null' } = data.value;

@@ -75,6 +75,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   getHold: 'transactions:read',
   getTransaction: 'transactions:read',
   listEvents: 'transactions:read',
+  streamEvents: 'transactions:read',
   listHolds: 'transactions:read',
   listTransactions: 'transactions:read',
   captureHold: 'transactions:write',
@@ -135,7 +136,10 @@ const isScope = (by: string): by is Scope => (scopes as readonly string[]).inclu
 /** Calls an operation with a body that fails every check after those of the caller, and, unless it reads, malformed ids. */
 const ask = (operation: Operation, key: string) => {
   const { method, path } = operation;
-  const hopeless: RestOptions = method === 'GET' ? {} : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
+  const hopeless: RestOptions =
+    method === 'GET'
+      ? { headers: { 'last-event-id': 'none' } }
+      : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
   const filled = path
     .replace('{slug}', tenant.slug)
     .replace('{tenant_id}', tenant.id)

@@ -11,6 +11,7 @@ import { booksRoutes } from './books.ts';
 import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { emailRoutes } from './email-verification.ts';
+import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { invitationRoutes } from './invitations.ts';
@@ -33,7 +34,7 @@ import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
-export function registerRoutes(app: App, parts: Services & Operations & OidcSettings): void {
+export function registerRoutes(app: App, parts: Services & Operations & OidcSettings & { maxInFlight: number }): void {
   userRoutes(app, parts);
   emailRoutes(app, parts);
   passwordRoutes(app, parts);
@@ -61,6 +62,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   balanceRoutes(app, parts);
   booksRoutes(app, parts);
   eventRoutes(app, parts);
+  eventStreamRoutes(app, parts);
   webhookRoutes(app, parts);
   deliveryRoutes(app, parts);
   operationRoutes(app, parts);

@@ -2,7 +2,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { recheck } from '../auth.ts';
+import { mustEnd } from '../auth.ts';
 import { readItem, timeOfItem } from '../batch-items.ts';
 import { ApiError } from '../errors.ts';
 import { flag, object, oneOf } from '../fields.ts';
@@ -142,12 +142,4 @@ function openLines({ raw }: FastifyRequest, reply: FastifyReply, body: Readable,
     bytes.destroy(raw.complete ? undefined : new Error('the client has left'));
   });
   return bytes;
-}
-
-/** Whether an import has to end: its key may have been revoked, and the process may be stopping. */
-async function mustEnd(request: FastifyRequest, reply: FastifyReply, shutdown: AbortSignal): Promise<ApiError | undefined> {
-  if (shutdown.aborted) return new ApiError('unavailable', { message: 'the server is stopping' });
-  const { check } = request.routeOptions.config;
-  const error = check && (await new Promise((done) => recheck(check)(request, reply, done)));
-  return error instanceof ApiError || error === undefined ? error : new ApiError('unavailable');
 }

@@ -1,8 +1,8 @@
 // The JSON body of a webhook delivery, made once per event and sent unchanged on every attempt.
 // JSON of tenants is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
-import type { AccountRecord, BalanceUpdated, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { changedPeriod } from '../platform/books-records.ts';
-import { holdRecord, originRecord } from '../platform/payment-records.ts';
+import { balanceUpdateRecord, holdRecord, originRecord } from '../platform/payment-records.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 
 /** The fields of an envelope except its `data`. */
@@ -66,7 +66,7 @@ function dataJson(
     case 'transactionPosted':
       return objectWith(transactionData(value, createdMs), 'metadata', value.metadata, { sequence });
     case 'balanceUpdated':
-      return balanceJson(value, sequence);
+      return value.balance ? JSON.stringify(balanceUpdateRecord(value, sequence)) : null;
     case 'accountCreated':
       return accountJson(value.account, { sequence });
     case 'accountUpdated':
@@ -107,27 +107,6 @@ function accountJson(account: AccountRecord | undefined, after: object): string 
 
 function holdJson(hold: HoldRecord | undefined, after: object = {}): string | null {
   return hold ? objectWith(holdRecord(hold), 'metadata', hold.metadata, after) : null;
-}
-
-function balanceJson({ balance: changed, transactionId, holdId }: BalanceUpdated, sequence: number): string | null {
-  if (!changed) return null;
-  const { accountId, accountCode, currency, balance, previousBalance, debits, credits, pendingDebits, pendingCredits } = changed;
-  return JSON.stringify({
-    account_id: accountId,
-    account_code: accountCode,
-    currency,
-    balance,
-    previous_balance: previousBalance,
-    debits,
-    credits,
-    pending_debits: pendingDebits,
-    pending_credits: pendingCredits,
-    available: changed.available,
-    version: safeNumber(changed.version),
-    transaction_id: transactionId === '' ? null : transactionId,
-    hold_id: holdId ?? null,
-    sequence,
-  });
 }
 
 function transactionData(event: TransactionPosted, createdMs: bigint): object {
