@@ -20,6 +20,26 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   await pay(client, tenantId);
   await limit(client, tenantId);
   await hold(client, tenantId);
+  await date(client, tenantId);
+}
+
+/** Postings of each kind that count at another time than they are recorded, of which two are in one month. */
+async function date(client: LedgerClient, tenantId: string): Promise<void> {
+  const at = (text: string) => BigInt(Date.parse(text));
+  const post = async (effectiveMs: bigint, ...lines: string[]) => {
+    const { transaction } = await client.postTransaction({ posting: { tenantId, effectiveMs, entries: entries(...lines) } });
+    return transaction!.transactionId;
+  };
+  const lines = ['till debit 3.00 NGN', 'SETTLEMENT-NGN credit 1.00 NGN', 'SETTLEMENT-NGN credit 2.00 NGN'];
+  const transactionId = await post(at('2024-01-31T23:59:59.999Z'), ...lines);
+  await post(at('2024-01-01T00:00:00Z'), ...lines);
+  await post(BigInt(Date.now()) + 86_400_000n, 'till debit 0.50 EUR');
+  const { made, done } = holdCalls(() => client);
+  const { holdId } = await made(tenantId, {
+    command: { case: 'hold', value: { entries: entries('SETTLEMENT-NGN debit 5.00 NGN', 'till credit 5.00 NGN') } },
+  });
+  await done(tenantId, capture(holdId, { effectiveMs: at('2024-02-29T12:00:00Z') }));
+  await client.reverseTransaction({ tenantId, transactionId, effectiveAsOriginal: true });
 }
 
 /** Limits that count, and a transaction that is reversed in parts. */

@@ -1,6 +1,7 @@
 // The tables that are derived from the log, as the database's catalog describes them.
 import type pg from 'pg';
 import { StartFailure } from '../../platform/lifetime.ts';
+import { auditorTables } from '../schema.ts';
 
 /** A table that is derived from the log. */
 export interface Projection {
@@ -18,11 +19,9 @@ export interface Projection {
 /** Projections, in the order in which foreign keys let them be filled. */
 const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
-  ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity'],
+  ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
   ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
 ];
-/** Tables of the auditor, which are no part of the log. */
-export const auditorTables = ['jobs', 'job_chunks'];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
