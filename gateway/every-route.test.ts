@@ -80,6 +80,7 @@ describe('a cursor', () => {
     listUserAudit: ['', []],
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
     listLimits: ['', []],
+    listPeriods: ['', []],
     listTransactions: ['reference=a', ['', 'reference=b', 'reference=a&currency=USD', 'reference=a&start_date=2026-01-01']],
     listHolds: ['reference=a', ['', 'reference=b', 'reference=a&status=pending', 'reference=a&expires_before=2099-01-01T00:00:00Z']],
     listBalanceHistory: ['currency=USD', ['', 'currency=USD&end_date=2099-01-01']],
@@ -112,6 +113,7 @@ describe('a cursor', () => {
       for (const max_count of [1, 2]) {
         const limit = { account_code: 'SETTLEMENT-USD', currency: 'USD', side: 'debit', window: { rolling_seconds: 60 } };
         await each.post('limits', { ...limit, max_count });
+        await each.post('periods/close', { through: `202${max_count}-12-31` });
       }
     }
     for (const operation of withCursor) {

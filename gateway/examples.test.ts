@@ -52,6 +52,7 @@ test('the examples of the document are accepted as they stand, from registration
     'confirmTotp',
     'deleteTotp',
     'updateTenant',
+    'reopenPeriod',
     'reverseTransaction',
     'updateAccount',
     'captureHold',
@@ -110,6 +111,7 @@ test('the examples of the document are accepted as they stand, from registration
   );
   known['limit_id'] = (await all('createLimit')).limit.limit_id;
   await all('listLimits', 'getLimit', 'getLimitUsage', 'updateLimit', 'deleteLimit');
+  await all('closePeriod', 'listPeriods');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
   // Where nobody listens, and not the address that is shown.
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
@@ -126,7 +128,9 @@ test('the examples of the document are accepted as they stand, from registration
   expect((await send('captureHold')).statuses).toEqual([201, 201]);
   expect((await send('voidHold')).statuses).toEqual([409, 409]);
   expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
-  expect((await send('updateBooks')).statuses).toEqual([200, 409, 200]);
+  // The time zone of closed books, a version of before, and days that are closed for ever.
+  expect((await send('updateBooks')).statuses).toEqual([400, 409, 200]);
+  expect((await send('reopenPeriod')).statuses).toEqual([201, 422]);
 
   // No identity provider is set up; the token that is shown is nobody's; what was deleted by one of two paths is gone, and a stream has no end.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));

@@ -39,6 +39,8 @@ export const sides = ['debit', 'credit'] as const;
 
 /** What happens to a posting into a closed period. */
 export const lateEntries = ['refuse', 'next_open'] as const;
+/** Closings and reopenings of periods. */
+export const periodActions = ['close', 'reopen'] as const;
 
 /** What a velocity limit counts. */
 export const limitSubjects = ['account', 'each', 'sum'] as const;

@@ -104,7 +104,7 @@ export interface Tenant {
 
 const everyScope = [
   ...['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write'],
-  ...['webhooks:manage', 'limits:override'],
+  ...['webhooks:manage', 'limits:override', 'periods:close', 'periods:reopen'],
 ];
 
 /** Starts identity, ledger, notifier, auditor and gateway and resolves when all of them are ready. One cluster serves a whole test file. */

@@ -23,6 +23,7 @@ import { oidcRoutes, type OidcSettings } from './oidc.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { passwordRoutes } from './passwords.ts';
+import { periodRoutes } from './periods.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
@@ -61,6 +62,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   holdReads(app, parts);
   balanceRoutes(app, parts);
   booksRoutes(app, parts);
+  periodRoutes(app, parts);
   eventRoutes(app, parts);
   eventStreamRoutes(app, parts);
   webhookRoutes(app, parts);

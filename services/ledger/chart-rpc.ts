@@ -30,7 +30,7 @@ import {
 import { auditContextOf, withTraceparent } from './mapping.ts';
 import type { TenantCalls } from './tenant-calls.ts';
 
-const kinds = ['single', 'double', 'reversal', 'exchange', 'capture'] as const;
+const kinds = ['single', 'double', 'reversal', 'exchange', 'capture', 'closing'] as const;
 
 // How much longer than a part of its chart took a tenant waits for the next one: read in a loop, it leaves most of the time to others' postings.
 const hierarchyRest = 4;

@@ -65,8 +65,8 @@ export interface Column {
   toMs: number;
 }
 
-/** Figures of a line in one column, under their names of REST. Null: left out, because it can't be told for a part of an account. */
-export type Amounts = Record<string, bigint | null>;
+/** Figures of a line in one column, under their names of REST. */
+export type Amounts = Record<string, bigint>;
 
 /** A line of a report by accounts. */
 export interface ReportLine {
