@@ -1,6 +1,7 @@
 // No SQL of the service's role sees or changes another tenant's rows, tested table by table.
 import { spawnSync } from 'node:child_process';
 import pg from 'pg';
+import { auditorInserts } from '../../test/full-ledger.ts';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { openProxy } from '../../test/proxy.ts';
 import { bareEnvironment } from '../../test/run.ts';
@@ -45,12 +46,6 @@ const inserts = [
   `insert into deleted_tenants values ($1, 1, decode(repeat('00', 32), 'hex'), now())`,
 ];
 
-/** The same in tables that the service only reads. */
-const auditorInserts = [
-  `insert into jobs (tenant_id, id, kind, scope, parameters, actor, request_id, status, done, total, created_at)
-    values ($1, $1, 'x', 'x', '{}', 'k', '', 'queued', 0, 0, now())`,
-  `insert into job_chunks values ($1, $1, 0, '')`,
-];
 const readOnly = [...appendOnly, ...auditorTables];
 
 beforeAll(async () => {

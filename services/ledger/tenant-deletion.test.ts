@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { openAudit, runCommand, type Audit } from '../../test/audit.ts';
-import { fillLedger } from '../../test/full-ledger.ts';
+import { auditorInserts, fillLedger } from '../../test/full-ledger.ts';
 import { entries, newTenant, refusal } from '../../test/ledger.ts';
 import { until } from '../../test/polling.ts';
 import { openRelayDatabase, post } from '../../test/relay.ts';
@@ -61,9 +61,7 @@ test('every row of a tenant goes but the end of its log, and other tenants keep 
   await audit.change(
     tenant,
     `insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason) values ($1, 1, 0, gen_random_uuid(), 'x', 'y')`,
-    `insert into jobs (tenant_id, id, kind, scope, parameters, actor, request_id, status, done, total, created_at)
-      values ($1, $1, 'x', 'x', '{}', 'k', '', 'queued', 0, 0, now())`,
-    `insert into job_chunks values ($1, $1, 0, '')`,
+    ...auditorInserts,
   );
   const before = await rowsOf(tenant);
   expect(Object.entries(before).filter(([, count]) => count === 0)).toEqual([['deleted_tenants', 0]]);

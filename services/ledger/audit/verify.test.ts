@@ -21,7 +21,7 @@ const tables = [
   'hold_entries',
   'definitions',
   'velocity',
-  ...['shifted_transactions', 'shifted_entries', 'shifted_months'],
+  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'books', 'periods'],
 ];
 const kept = [...tables, 'relay_marks'];
 /** Columns that may not be null, but for those of primary keys. */
@@ -70,7 +70,7 @@ test('verify and rebuild --check find nothing in an intact ledger', async () => 
   expect(await audit.verified()).toEqual([]);
   expect(await audit.checked()).toEqual([]);
   const seen = await verify(audit.operator, {}, () => undefined);
-  expect(seen).toMatchObject({ tenants: 2, transactions: 42, findings: 0 });
+  expect(seen).toMatchObject({ tenants: 2, transactions: 44, findings: 0 });
   expect(seen.events).toBeGreaterThan(120);
 });
 
@@ -84,7 +84,8 @@ const changed: Record<string, (column: string) => string> = {
   numeric: (column) => `${column} + 1000`,
   bool: (column) => `not ${column}`,
   timestamptz: (column) => `coalesce(${column}, to_timestamp(0)) + interval '1 millisecond'`,
-  date: (column) => `(${column} + interval '1 month')::date`,
+  date: (column) => `(coalesce(${column}, '2026-01-31') + interval '1 month')::date`,
+  _uuid: (column) => `${column} || gen_random_uuid()`,
   bytea: (column) => `set_byte(${column}, length(${column}) - 1, (get_byte(${column}, length(${column}) - 1) + 1) % 256)`,
 };
 
@@ -137,6 +138,8 @@ test.each(tables)('a missing row of %s is found, and one without an event', asyn
     hold_entries: 'position = position + 1000',
     definitions: `id = id || 'x'`,
     velocity: `subject = subject || 'x'`,
+    books: 'tenant_id = gen_random_uuid()',
+    periods: 'sequence = sequence + 1000, id = gen_random_uuid()',
     shifted_transactions: 'sequence = sequence + 1000',
     shifted_entries: 'sequence = sequence + 1000',
     shifted_months: `month = (month + interval '1 year')::date`,
@@ -184,6 +187,8 @@ test('rebuild restores every projection, and only of the given tenant', async ()
       [`update hold_entries set remaining = 0 where tenant_id = $1`, [tenant]],
       [`update definitions set version = 2 where tenant_id = $1`, [tenant]],
       [`update velocity set steps = '[]' where tenant_id = $1`, [tenant]],
+      [`update books set version = 7 where tenant_id = $1`, [tenant]],
+      [`update periods set reason = 'mine' where tenant_id = $1`, [tenant]],
       [`delete from shifted_transactions where tenant_id = $1`, [tenant]],
       [`update shifted_entries set running_debits = 0 where tenant_id = $1`, [tenant]],
       [`update shifted_months set debits = debits + 1 where tenant_id = $1`, [tenant]],
@@ -304,7 +309,7 @@ describe('as a command', () => {
   test('it prints a summary and ends with 0, or with 1 if something differs', async () => {
     await putBack();
     expect(run('verify')).toMatchObject({ status: 0, stderr: '' });
-    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 42 transactions verified: nothing differs\n$/);
+    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 44 transactions verified: nothing differs\n$/);
     const one = run('rebuild', '--check', '--tenant', tenantId);
     expect(one).toMatchObject({ status: 0, stderr: '' });
     expect(one.stdout).toMatch(/^1 tenant derived from [0-9]+ events: nothing differs\n$/);
