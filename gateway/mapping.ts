@@ -226,13 +226,15 @@ export function commandFields({ transaction, hold }: CommandResult): string {
   return hold ? `${ofTransaction}${transaction ? ',' : ''}"hold":${holdJson(hold)}` : ofTransaction;
 }
 
-/** `data.balance` as JSON. */
+/** `data.balance` as JSON. Holds are not known of the past. */
 export function balanceJson(balance: Balance): string {
   const { accountId, accountCode, currency, debits, credits, pendingDebits, pendingCredits, available, version, updatedMs } = balance;
+  const held = (amount: string) => orNull(amount === '' ? undefined : amount);
   return (
     `{"account_id":"${accountId}","account_code":"${accountCode}","currency":"${currency}","balance":"${balance.balance}",` +
-    `"debits":"${debits}","credits":"${credits}","pending_debits":"${pendingDebits}","pending_credits":"${pendingCredits}",` +
-    `"available":"${available}","version":${version},"updated_at":${updatedMs === undefined ? 'null' : `"${timeOf(updatedMs)}"`}}`
+    `"debits":"${debits}","credits":"${credits}","pending_debits":${held(pendingDebits)},"pending_credits":${held(pendingCredits)},` +
+    `"available":${held(available)},"version":${version},"updated_at":${orNull(optionalTime(updatedMs) ?? undefined)},` +
+    `"as_of":${orNull(optionalTime(balance.asOfMs) ?? undefined)},"known_sequence":${balance.knownSequence ?? 'null'}}`
   );
 }
 

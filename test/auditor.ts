@@ -4,6 +4,7 @@ import { Registry } from 'prom-client';
 import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import type { JobKinds } from '../services/ledger/auditor/job-kinds.ts';
 import { jobKinds } from '../services/ledger/auditor/job-list.ts';
+import { Indexer } from '../services/ledger/auditor/indexer.ts';
 import { JobRunner } from '../services/ledger/auditor/job-runner.ts';
 import { auditorRoutes } from '../services/ledger/auditor/rpc.ts';
 import { ledgerPlans } from '../services/ledger/query-plans.ts';
@@ -42,6 +43,8 @@ export async function startAuditor(
   const metrics = new Registry();
   const all = openPool(database.auditorUrl ?? '', { name: 'all', max: 1, logger, settings: { ...settings, 'app.runner': 'on' } });
   const jobs = openPool(database.auditorUrl ?? '', { name: 'jobs', max: 4, logger, settings });
+  const ofIndexer = openPool(database.auditorUrl ?? '', { name: 'index', max: 1, logger, settings: { ...settings, 'app.indexer': 'on' } });
+  const indexer = new Indexer({ pool: ofIndexer, pollMs: 50, logger, metrics });
   const runner = new JobRunner({ kinds, reads: jobs, work: pool, all, logger, metrics, leaseMs, pollMs: 50 });
   const served = await startGrpcServer({
     services: [AuditService],
@@ -58,8 +61,8 @@ export async function startAuditor(
     async end() {
       caller.close();
       await served.close();
-      await runner.close();
-      await Promise.all([jobs.end(), all.end()]);
+      await Promise.all([runner.close(), indexer.close()]);
+      await Promise.all([jobs.end(), all.end(), ofIndexer.end()]);
       await pool.end();
     },
   };

@@ -138,7 +138,7 @@ describe('the tree', () => {
 
   test('only main, settings and what an operator starts read the environment', () => {
     const readers = fits([
-      /^services\/[a-z]+\/(main|cli|config)\.ts$/,
+      /^services\/[a-z]+\/(main|cli|auditor|config)\.ts$/,
       /^services\/platform\/settings\.ts$/,
       /^gateway\/(main|config)\.ts$/,
       /^deploy\//,

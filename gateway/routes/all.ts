@@ -15,6 +15,7 @@ import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { invitationRoutes } from './invitations.ts';
+import { jobRoutes } from './jobs.ts';
 import { keyRoutes } from './keys.ts';
 import { memberRoutes } from './members.ts';
 import { newAccountRoutes } from './new-accounts.ts';
@@ -62,6 +63,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   holdReads(app, parts);
   balanceRoutes(app, parts);
   booksRoutes(app, parts);
+  jobRoutes(app, parts);
   periodRoutes(app, parts);
   eventRoutes(app, parts);
   eventStreamRoutes(app, parts);

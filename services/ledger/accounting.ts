@@ -31,6 +31,8 @@ export type Reason =
   | 'effective_before_original'
   | 'future_dated'
   | 'period_closed'
+  | 'index_building'
+  | 'filter_not_found'
   | 'period_not_over'
   | 'period_final'
   | 'condition_failed'

@@ -35,6 +35,8 @@ const codes: Record<Reason, Code> = {
   effective_before_original: Code.FailedPrecondition,
   future_dated: Code.FailedPrecondition,
   period_closed: Code.FailedPrecondition,
+  index_building: Code.FailedPrecondition,
+  filter_not_found: Code.NotFound,
   period_not_over: Code.FailedPrecondition,
   period_final: Code.FailedPrecondition,
   condition_failed: Code.FailedPrecondition,

@@ -11,6 +11,7 @@ interface Settings {
   late_entries: string;
   future_days: number;
   cash_accounts: string[];
+  indexed_metadata: string[];
 }
 
 const dayMs = 86_400_000;
@@ -26,6 +27,8 @@ export class ReplayedBooks {
   private finalThrough: string | null = null;
   private openFromMs: number | null = null;
   private updatedMs = 0;
+  /** Sequences of the events since which keys of metadata are indexed. */
+  private indexedSince = new Map<string, number>();
   private readonly periods: Row[] = [];
   /** Closing transactions, TypeIDs, before the event of their period. */
   private closings: string[] = [];
@@ -42,7 +45,8 @@ export class ReplayedBooks {
   update(row: LogRow, problem: Report): void {
     const before = this.settings;
     this.record = fromBinary(BooksUpdatedSchema, row.payload).record;
-    const { timezone, cash_accounts: cash } = this.settings;
+    const { timezone, cash_accounts: cash, indexed_metadata: keys } = this.settings;
+    this.indexedSince = new Map([...keys].sort().map((key) => [key, this.indexedSince.get(key) ?? Number(row.sequence)]));
     if (timezone !== before.timezone && this.closedThrough !== null) problem(`moves closed books from ${before.timezone} to ${timezone}`);
     for (const code of cash) if (!this.accounts.has(code)) problem(`has cash on ${code}, which there is not`);
     this.count(row);
@@ -103,10 +107,11 @@ export class ReplayedBooks {
 
   /** The settings, and the periods. */
   rows(tenant: string): { books: Row[]; periods: Row[] } {
-    const { version, record, closedThrough, finalThrough, openFromMs, updatedMs } = this;
+    const { version, record, closedThrough, finalThrough, openFromMs, updatedMs, indexedSince } = this;
     const books = {
       ...{ tenant_id: tenant, version, record, closed_through: closedThrough, final_through: finalThrough },
       ...{ open_from: openFromMs === null ? null : time(openFromMs), updated_at: time(updatedMs) },
+      indexed_since: JSON.stringify(Object.fromEntries(indexedSince)),
     };
     return { books: version === 0 ? [] : [books], periods: this.periods };
   }

@@ -4,7 +4,7 @@ import { tenantOf } from '../fields.ts';
 import { tooLarge } from '../reports/accounts-report.ts';
 import { checkedParameters } from '../reports/parameters.ts';
 import { renderReport } from '../reports/render.ts';
-import type { AuditHandlers, AuditorParts } from './rpc.ts';
+import type { AuditHandlers, AuditorParts } from './parts.ts';
 import { inSnapshot } from './snapshot.ts';
 
 /** Bounds of a report that is answered at once. */

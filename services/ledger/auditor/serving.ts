@@ -13,6 +13,7 @@ import { openLog, openMetrics, type Logger } from '../../platform/telemetry.ts';
 import { ledgerPlans } from '../query-plans.ts';
 import { migrationNames } from '../schema.ts';
 import { auditorConfig, type AuditorConfig } from './config.ts';
+import { Indexer } from './indexer.ts';
 import { JobRunner } from './job-runner.ts';
 import { jobKinds } from './job-list.ts';
 import { auditorRoutes } from './rpc.ts';
@@ -27,6 +28,15 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   await checkDatabase(reads, migrationNames);
 
   const runner = openJobRunner(config, { logger, metrics }, lifetime);
+  const indexPool = openPool(config.databaseUrl, {
+    name: 'auditor index',
+    max: 1,
+    logger,
+    settings: { ...ledgerPlans, 'app.indexer': 'on' },
+  });
+  lifetime.add('index connection', () => indexPool.end());
+  const indexer = new Indexer({ pool: indexPool, pollMs: 500, logger, metrics });
+  lifetime.add('indexer', () => indexer.close());
 
   const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
   lifetime.add('readiness', () => readinessPool.end());
