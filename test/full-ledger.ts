@@ -7,6 +7,9 @@ export const auditorInserts = [
   `insert into jobs (tenant_id, id, kind, scope, parameters, actor, request_id, status, done, total, created_at, runs)
     values ($1, $1, 'x', 'x', '{}', 'k', '', 'queued', 0, 0, now(), 0)`,
   `insert into job_chunks values ($1, $1, 0, '')`,
+  `insert into search_indexes values ($1, 'order', 1, 1)`,
+  `insert into transaction_texts values ($1, 1, 'x')`,
+  `insert into volumes values ($1, 'NGN', now(), 1, 1)`,
 ];
 
 /** Fills a tenant's ledger: accounts, postings of each kind, limits and holds. */

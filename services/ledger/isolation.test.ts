@@ -24,7 +24,7 @@ const tables = [
   ...relayTables,
   ...auditorTables,
   'deleted_tenants',
-  ...['books', 'periods', 'shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
+  ...['filters', 'books', 'periods', 'shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
 ];
 const logger = openLog('test', 'silent');
 
@@ -42,10 +42,13 @@ const inserts = [
   `insert into shifted_transactions values ($1, 1, now())`,
   `insert into shifted_entries values ($1, $1, 'NGN', 1, now(), 1, 0, 1, 0)`,
   `insert into shifted_months values ($1, $1, 'NGN', '2026-01-01', 1, 0, 1)`,
+  `insert into filters values ($1, 'mine', 'kind=single')`,
   `insert into transaction_metadata values ($1, 'order', '42', 1)`,
   `insert into deleted_tenants values ($1, 1, decode(repeat('00', 32), 'hex'), now())`,
 ];
 
+/** Indexes by which loops find due holds and jobs of all tenants; and one of words, each with its tenant. */
+const otherFirst: Record<string, string> = { holds_due: 'expires_at', jobs_expired: 'expires_at', transaction_texts_words: 'words' };
 const readOnly = [...appendOnly, ...auditorTables];
 
 beforeAll(async () => {
@@ -180,7 +183,11 @@ describe.each(tables)('%s', (table) => {
         from pg_class c where oid = $1::regclass`,
       [table],
     );
-    expect(rows[0]).toEqual({ enabled: true, forced: true, policies: [...relayTables, 'holds', 'jobs'].includes(table) ? 3 : 2 });
+    expect(rows[0]).toEqual({
+      enabled: true,
+      forced: true,
+      policies: [...relayTables, 'holds', 'jobs', 'heads', 'books', 'search_indexes'].includes(table) ? 3 : 2,
+    });
     const keys = await admin.query<{ name: string; first: string }>(
       `select indexrelid::regclass::text as name, attname as first from pg_index join pg_attribute on attrelid = indrelid and attnum = indkey[0]
         where indrelid = $1::regclass
@@ -194,8 +201,7 @@ describe.each(tables)('%s', (table) => {
     );
     expect(keys.rows.length).toBeGreaterThan(0);
     for (const { name, first } of keys.rows) {
-      // By these, loops find due holds and jobs of all tenants.
-      expect([name, first]).toEqual([name, ['holds_due', 'jobs_expired'].includes(name) ? 'expires_at' : 'tenant_id']);
+      expect([name, first]).toEqual([name, otherFirst[name] ?? 'tenant_id']);
     }
   });
 });
@@ -217,7 +223,7 @@ test('the setting of the expiry loop shows it every tenant’s holds, which it c
   expect(await refused(due([mine.tenant], (client) => client.query(insert, [theirs.tenant])))).toBe(rls);
 });
 
-test('the service may delete nothing but dead letters, limits and what they have counted', async () => {
+test('the service may delete nothing but dead letters, filters, limits and what they have counted', async () => {
   const { rows } = await admin.query<{ name: string; update: boolean; delete: boolean }>(
     `select t as name, has_table_privilege($2, t, 'update') as update, has_table_privilege($2, t, 'delete') as delete from unnest($1::text[]) as t`,
     [tables, decodeURIComponent(new URL(ledger.database.serviceUrl).username)],
@@ -228,6 +234,7 @@ test('the service may delete nothing but dead letters, limits and what they have
     'balances',
     'books',
     'definitions',
+    'filters',
     'heads',
     'hold_entries',
     'holds',
@@ -237,7 +244,7 @@ test('the service may delete nothing but dead letters, limits and what they have
     'velocity',
   ];
   expect(names('update').sort()).toEqual(updated);
-  expect(names('delete')).toEqual(['definitions', 'velocity', 'relay_dead_letters']);
+  expect(names('delete')).toEqual(['definitions', 'velocity', 'relay_dead_letters', 'filters']);
 });
 
 test('a foreign key reaches no row of another tenant', async () => {

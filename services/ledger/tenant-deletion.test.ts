@@ -62,6 +62,7 @@ test('every row of a tenant goes but the end of its log, and other tenants keep 
     tenant,
     `insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason) values ($1, 1, 0, gen_random_uuid(), 'x', 'y')`,
     ...auditorInserts,
+    `insert into filters values ($1, 'mine', 'kind=single')`,
   );
   const before = await rowsOf(tenant);
   expect(Object.entries(before).filter(([, count]) => count === 0)).toEqual([['deleted_tenants', 0]]);

@@ -16,9 +16,9 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
   for (const { name } of off.rows) findings.add(`row-level security of ${name} is not enabled and forced`);
   const { rows } = await client.query<{ table: string; policy: string; state: 'missing' | 'unknown' | 'changed' }>(
     `with wanted as (
-        select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay', 'due', 'runner']) as polname
+        select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay', 'due', 'runner', 'indexer']) as polname
         where case polname when 'relay' then relname = any($2) when 'due' then relname = 'holds' when 'runner' then relname = 'jobs'
-          else true end),
+          when 'indexer' then relname in ('heads', 'books', 'search_indexes') else true end),
       policies as (
         select c.relname, p.polname, polroles, polpermissive, polcmd, pg_get_expr(polqual, polrelid) as qual,
           (polcmd, polpermissive, polroles, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))::text as definition
@@ -26,8 +26,8 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
       found as (
         select relname, polname, definition, polroles, polpermissive, w is null as is_unknown,
           case
-            -- Those of the expiry loop and of jobs show what the relay's does, by a setting of their own and to readers only.
-            when polname in ('due', 'runner') then not (polcmd = 'r' and polpermissive and polroles = '{0}' and exists (
+            -- Those of the loops of holds, jobs and indexes show what the relay's does, by a setting of their own and to readers only.
+            when polname in ('due', 'runner', 'indexer') then not (polcmd = 'r' and polpermissive and polroles = '{0}' and exists (
               select from policies relay where relay.polname = 'relay' and replace(relay.qual, '''app.relay''', '''app.' || found.polname || '''') = found.qual))
             -- A policy of the migrations has the same definition on each table, so the majority is right.
             else 2 * count(*) over (partition by polname, relname = any($2), definition)

@@ -21,7 +21,7 @@ const tables = [
   'hold_entries',
   'definitions',
   'velocity',
-  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'books', 'periods'],
+  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'books', 'periods', 'transaction_metadata'],
 ];
 const kept = [...tables, 'relay_marks'];
 /** Columns that may not be null, but for those of primary keys. */
@@ -31,6 +31,14 @@ beforeAll(async () => {
   audit = await openAudit();
   await fillLedger(audit.ledger.client, tenantId);
   await fillLedger(audit.ledger.client, newTenant().tenantId);
+  // Nothing of before has the key, so the auditor has nothing to add to its index.
+  for (const each of (await audit.owner.query<{ tenant_id: string }>('select tenant_id from books')).rows) {
+    await audit.change(
+      each.tenant_id,
+      `insert into search_indexes select tenant_id, 'order', since, since - 1 from books, lateral (
+        select (indexed_since::jsonb ->> 'order')::bigint as since) as declared where tenant_id = $1`,
+    );
+  }
   // Without constraints, so that damage which they would refuse is found as well.
   const constraints = await audit.owner.query<{ sql: string }>(
     `select case conrelid when 0 then format('alter domain %s drop constraint %I', contypid::regtype, conname)
@@ -139,6 +147,7 @@ test.each(tables)('a missing row of %s is found, and one without an event', asyn
     definitions: `id = id || 'x'`,
     velocity: `subject = subject || 'x'`,
     books: 'tenant_id = gen_random_uuid()',
+    transaction_metadata: 'sequence = sequence + 1000',
     periods: 'sequence = sequence + 1000, id = gen_random_uuid()',
     shifted_transactions: 'sequence = sequence + 1000',
     shifted_entries: 'sequence = sequence + 1000',
@@ -189,6 +198,7 @@ test('rebuild restores every projection, and only of the given tenant', async ()
       [`update velocity set steps = '[]' where tenant_id = $1`, [tenant]],
       [`update books set version = 7 where tenant_id = $1`, [tenant]],
       [`update periods set reason = 'mine' where tenant_id = $1`, [tenant]],
+      [`delete from transaction_metadata where tenant_id = $1`, [tenant]],
       [`delete from shifted_transactions where tenant_id = $1`, [tenant]],
       [`update shifted_entries set running_debits = 0 where tenant_id = $1`, [tenant]],
       [`update shifted_months set debits = debits + 1 where tenant_id = $1`, [tenant]],
@@ -228,6 +238,19 @@ test('rebuild restores every projection, and only of the given tenant', async ()
   expect(others).not.toEqual([]);
   expect(await unlike('=')).toEqual(nothing);
   expect(await audit.rebuilt()).toEqual([]);
+});
+
+test('rows of a key whose index is not complete are no finding, and a rebuild keeps them', async () => {
+  await damage(
+    [`insert into transaction_metadata values ($1, 'other', 'x', 1)`, [tenant]],
+    [`delete from transaction_metadata where key = 'order'`],
+  );
+  const missing = Array(4).fill(expect.stringMatching(/transaction_metadata \(sequence [0-9]+, key order\) is missing$/));
+  expect([await audit.verified(tenant), await audit.rebuilt(tenant)]).toEqual([missing, missing]);
+  expect([await audit.verified(tenant), await audit.checked(tenant)]).toEqual([[], []]);
+  const { rows } = await audit.owner.query(`select distinct key from transaction_metadata where tenant_id = $1 order by 1`, [tenant]);
+  expect(rows).toEqual([{ key: 'order' }, { key: 'other' }]);
+  await putBack();
 });
 
 test('state cached before a head was lost is not valid after it is restored', async () => {
