@@ -8,8 +8,8 @@ import { newUuid, toUuid } from '../platform/ids.ts';
 import { inTransaction } from '../platform/postgres.ts';
 import { openOperator } from './audit/operator.ts';
 import { verify } from './audit/verify.ts';
+import { updateBooks } from './books-update.ts';
 import { datedTypes, datedValues } from './dated-writes.ts';
-import { defaultBooks } from './books-rules.ts';
 
 let writers: Writers;
 beforeAll(async () => {
@@ -19,9 +19,9 @@ afterAll(() => writers.end());
 
 const dayMs = 86_400_000;
 const daysAgo = (days: number) => ({ effectiveMs: BigInt(Date.now() - days * dayMs) });
-/** A transfer of 1.00 that counts some days ago, or when it is recorded. */
+/** A transfer of 1.00 that counts some days ago, below zero ahead; 0: when it is recorded. */
 const dated = (tenant: string, days: number, more: object = {}) =>
-  transfer(tenant, 'a', 'b', '1.00', { ...(days > 0 && daysAgo(days)), ...more });
+  transfer(tenant, 'a', 'b', '1.00', { ...(days !== 0 && daysAgo(days)), ...more });
 
 async function verified(): Promise<string[]> {
   const operator = await openOperator(writers.ownerUrl);
@@ -98,7 +98,8 @@ test('a posting whose connection is lost while its dates are written is answered
   const writer = writers.open({ proxied: true, pipelines: 1, isPatient: true });
   posted(await writer.post(dated(tenant, 1)));
   await writers.owner.query('begin; lock table shifted_months in share mode');
-  const answer = writer.post(dated(tenant, 2, { idempotencyKey: 'lost' }));
+  const late = { idempotencyKey: 'lost', effectiveMs: 1_700_000_000_000n };
+  const answer = writer.post(dated(tenant, 0, late));
   const waits = `select from pg_locks where ${waitingLocks} and relation = 'shifted_months'::regclass`;
   await until(
     () => writers.owner.query(waits),
@@ -107,20 +108,27 @@ test('a posting whose connection is lost while its dates are written is answered
   writers.proxy.cut();
   await writers.owner.query('rollback');
   expect(reasonOf(await answer)).toBe('posted');
-  expect(reasonOf(await writer.post(dated(tenant, 2, { idempotencyKey: 'lost', retry: true })))).not.toBe('replayed');
+  expect(reasonOf(await writer.post(dated(tenant, 0, late)))).toBe('replayed');
   expect([await writers.transactionsOf(tenant), (await rowsOf('shifted_transactions', tenant)).length]).toEqual([2, 2]);
   expect(await verified()).toEqual([]);
 });
 
+const metadata = { metadata: '{"order":42}' };
+const context = { actor: 'test', requestId: 'r', traceparent: null };
+
 test('settings of books that another replica changes hold from the next posting on', async () => {
   const tenant = await writers.tenantWith('a', 'b');
   const [writer, other] = [writers.open(), writers.open()];
-  posted(await writer.post(dated(tenant, 2)));
-  posted(await other.post(dated(tenant, 2)));
-  expect(defaultBooks).toMatchObject({ futureDays: 366, lateEntries: 'refuse', openFromMs: null, indexedKeys: [] });
-  expect(reasonOf(await writer.post(transfer(tenant, 'a', 'b', '1.00', { effectiveMs: BigInt(Date.now() + 370 * dayMs) })))).toBe(
-    'effective_at_out_of_range',
-  );
+  // Both have the tenant's state, and the second batch of each takes the pipeline.
+  for (const each of [writer, writer, other, other]) posted(await each.post(dated(tenant, -1, metadata)));
+  expect(await rowsOf('transaction_metadata', tenant)).toEqual([]);
+  await updateBooks(writers.pool, toUuid('tenant', tenant)!, { future_days: 0, indexed_metadata: ['order'] }, undefined, context);
+  for (const each of [writer, other]) {
+    expect(reasonOf(await each.post(dated(tenant, -1)))).toBe('effective_at_out_of_range');
+    posted(await each.post(dated(tenant, 0, metadata)));
+  }
+  expect(await rowsOf('transaction_metadata', tenant)).toMatchObject(Array(2).fill({ key: 'order', value: '42' }));
+  expect(await verified()).toEqual([]);
 });
 
 test('nothing of another tenant is written', async () => {
