@@ -40,6 +40,7 @@ export const documentInfo = {
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
+    { name: 'Exports', description: 'All records, in open formats.' },
     { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
     {

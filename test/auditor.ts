@@ -48,7 +48,7 @@ export async function startAuditor(
   const runner = new JobRunner({ kinds, reads: jobs, work: pool, all, logger, metrics, leaseMs, pollMs: 50 });
   const served = await startGrpcServer({
     services: [AuditService],
-    routes: auditorRoutes({ pool: new SharedPool(pool), kinds, started: () => runner.wake() }),
+    routes: auditorRoutes({ pool: new SharedPool(pool), exports: new SharedPool(pool), kinds, started: () => runner.wake() }),
     maxMessageBytes,
     metrics,
   });

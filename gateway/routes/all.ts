@@ -15,6 +15,7 @@ import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { invitationRoutes } from './invitations.ts';
+import { exportRoutes } from './exports.ts';
 import { jobRoutes } from './jobs.ts';
 import { keyRoutes } from './keys.ts';
 import { memberRoutes } from './members.ts';
@@ -64,6 +65,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   balanceRoutes(app, parts);
   booksRoutes(app, parts);
   jobRoutes(app, parts);
+  exportRoutes(app, parts);
   periodRoutes(app, parts);
   eventRoutes(app, parts);
   eventStreamRoutes(app, parts);

@@ -6,6 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { ListTransactionsRequest } from "./ledger_pb.js";
 
 /**
  * Describes the file ledger/v1/audit.proto.
@@ -436,23 +437,25 @@ export declare type ExportRequest = Message<"ledger.v1.ExportRequest"> & {
   what: string;
 
   /**
-   * `ndjson` or `csv`.
+   * `ndjson` or `csv`; of `events` and `everything` only the first.
    *
    * @generated from field: string format = 3;
    */
   format: string;
 
   /**
+   * Only later records; of `events`, `transactions` and `entries`.
+   *
    * @generated from field: int64 after_sequence = 4;
    */
   afterSequence: bigint;
 
   /**
-   * Filters of REST as a JSON object.
+   * Of transactions and entries: those that the list has with these filters. Tenant, limit and cursor are ignored.
    *
-   * @generated from field: string filters = 5;
+   * @generated from field: ledger.v1.ListTransactionsRequest filter = 5;
    */
-  filters: string;
+  filter?: ListTransactionsRequest | undefined;
 };
 
 /**
@@ -768,7 +771,7 @@ export declare const AuditService: GenService<{
     output: typeof ReadJobResultResponseSchema;
   },
   /**
-   * Export reads records at the reader's pace, as of one sequence.
+   * Export reads records at the reader's pace, as of one sequence, which the first message has. A reader that takes nothing for a minute is cut.
    *
    * @generated from rpc ledger.v1.AuditService.Export
    */
