@@ -6,6 +6,7 @@ import { withErrors } from '../rpc-errors.ts';
 import { reportHandlers } from './reports-rpc.ts';
 import type { JobKinds } from './job-kinds.ts';
 import { jobHandlers } from './jobs-rpc.ts';
+import { volumeHandlers } from './volume.ts';
 
 /** What the handlers need. */
 export interface AuditorParts {
@@ -22,6 +23,6 @@ export type AuditHandlers = Partial<ServiceImpl<typeof AuditService>>;
 
 /** The RPCs of the auditor. */
 export function auditorRoutes(parts: AuditorParts): (router: ConnectRouter) => void {
-  const handlers: AuditHandlers = { ...jobHandlers(parts), ...reportHandlers(parts) };
+  const handlers: AuditHandlers = { ...jobHandlers(parts), ...volumeHandlers(parts), ...reportHandlers(parts) };
   return (router) => router.service(AuditService, withErrors(AuditService, handlers));
 }
