@@ -12,7 +12,7 @@ export const filterName = Type.Unsafe<string>({
   pattern: '^[A-Za-z0-9_-]{1,64}$',
   'x-tag': 'name',
   description: '1 to 64 letters, digits, `_` and `-`.',
-  example: 'unpaid',
+  example: 'deposits',
 });
 
 const listFilters = {
@@ -26,7 +26,8 @@ const listFilters = {
       minLength: 1,
       maxLength: 255,
       'x-empty': true,
-      description: 'Words of description and reference, at most 16; all must fit. Case and accents are folded, and a trailing `*` is a prefix.',
+      description:
+        'Words of description and reference, at most 16; all must fit. Case and accents are folded, and a trailing `*` is a prefix.',
       example: 'refund inv-10*',
     }),
   ),
@@ -42,7 +43,10 @@ const keptQuery = Object.assign(object(listFilters), byMetadata);
 export const listQuery = Object.assign(
   object({
     ...listFilters,
-    filter: Type.Optional({ ...filterName, description: 'A query that was kept under this name; parameters beside it win.' } as typeof filterName),
+    filter: Type.Optional({
+      ...filterName,
+      description: 'A query that was kept under this name; parameters beside it win.',
+    } as typeof filterName),
     ...paging,
   }),
   byMetadata,

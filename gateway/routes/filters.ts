@@ -13,13 +13,13 @@ const body = object({
     minLength: 1,
     maxLength: 2_000,
     description: 'Query text of `GET …/transactions`, without `filter`, `limit` and `cursor`.',
-    example: 'kind=double&metadata.status=unpaid',
+    example: 'kind=double&q=deposit',
   }),
 });
 
 const tag = 'Transactions';
 const access = { by: 'key', scope: 'transactions:read' } as const;
-const exampleFilter = { name: 'unpaid', query: 'kind=double&metadata.status=unpaid' };
+const exampleFilter = { name: 'deposits', query: 'kind=double&q=deposit' };
 const path = '/v1/tenants/:slug/filters/:name';
 
 function filterRecord(filter: Filter | undefined): { name: string; query: string } {
@@ -67,10 +67,13 @@ export function filterRoutes(app: App, { ledger }: Services): void {
           summary: 'Keep a query under a name',
           description:
             '`GET …/transactions?filter=<name>` takes its parameters; parameters beside it win. The same name again replaces it. Whether keys of metadata are indexed is checked when it is used. A tenant has at most 100 filters (`too_many`).',
-          bodies: { unpaid: { query: exampleFilter.query } },
+          bodies: { deposits: { query: exampleFilter.query } },
           answers: { 200: { description: 'The filter', schema: record({ filter: ref('Filter') }), example: { filter: exampleFilter } } },
           errors: ['too_many'],
-          errorFields: { too_many: { field: 'filters', value: '100' }, validation_failed: { field: 'query.currency', tag: 'oneof', value: 'BTC' } },
+          errorFields: {
+            too_many: { field: 'filters', value: '100' },
+            validation_failed: { field: 'query.currency', tag: 'oneof', value: 'BTC' },
+          },
         },
       },
     },
@@ -99,7 +102,7 @@ export function filterRoutes(app: App, { ledger }: Services): void {
             200: {
               description: 'Deleted',
               schema: record({ name: { type: 'string' }, deleted: { type: 'boolean' } }),
-              example: { name: 'unpaid', deleted: true },
+              example: { name: 'deposits', deleted: true },
             },
           },
           errors: ['validation_failed', 'filter_not_found'],

@@ -56,7 +56,11 @@ async function putFilter(pool: Connections, tenant: string, { name, query }: Pic
       values: [tenant, name, query],
     });
     if (rowCount !== 0) return;
-    throw new Refusal('too_many', `a tenant may have ${maxFilters} filters`, { field: 'filters', tag: 'too_many', value: String(maxFilters) });
+    throw new Refusal('too_many', `a tenant may have ${maxFilters} filters`, {
+      field: 'filters',
+      tag: 'too_many',
+      value: String(maxFilters),
+    });
   });
 }
 

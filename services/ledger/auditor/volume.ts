@@ -67,7 +67,8 @@ function spansOf(interval: (typeof intervals)[number], from: number, to: number)
     const begin = firstDayOf(interval, first);
     const next = interval === 'month' ? addMonths(begin, 1) : addDays(begin, interval === 'week' ? 7 : 1);
     spans.push({ first, last: Math.min(addDays(next, -1), to) });
-    if (spans.length > maxPoints) throw invalid('from', 'max', dateOf(from), `from and to must have at most ${maxPoints} intervals between them`);
+    if (spans.length > maxPoints)
+      throw invalid('from', 'max', dateOf(from), `from and to must have at most ${maxPoints} intervals between them`);
     first = next;
   }
   return spans;
