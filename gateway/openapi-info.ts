@@ -2,9 +2,11 @@
 import { batchSchemas } from './batch-schemas.ts';
 import { balanceSchemas } from './balance-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
+import { jobSchemas } from './job-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
+import { reportSchemas } from './report-records.ts';
 import { schemas, words } from './records.ts';
 import { teamSchemas } from './team-schemas.ts';
 
@@ -39,7 +41,9 @@ export const documentInfo = {
     { name: 'Reports', description: 'Figures of the books at any time.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
+    { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
+    { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
     {
       name: 'Webhooks',
@@ -72,6 +76,16 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...balanceSchemas, ...booksSchemas, ...teamSchemas, ...webhookSchemas }),
+  ...published({
+    ...schemas,
+    ...paymentSchemas,
+    ...batchSchemas,
+    ...balanceSchemas,
+    ...booksSchemas,
+    ...jobSchemas,
+    ...reportSchemas,
+    ...teamSchemas,
+    ...webhookSchemas,
+  }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

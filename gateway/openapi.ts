@@ -17,6 +17,8 @@ export interface Answer {
   headers?: HeaderName[];
   /** Media type of an answer without the envelope. */
   unwrappedType?: string;
+  /** Files that the request may ask for instead, as examples by media type. */
+  files?: Record<string, string>;
   /** Answers a dry run too. */
   tries?: boolean;
   /** Schema name, where several operations answer it: client generators would name it after the first one. */
@@ -71,6 +73,9 @@ const headers = {
     example: '__Host-oidc-login=…; Path=/; Secure; HttpOnly',
   },
   'Accept-Encoding': { description: '`identity`: the body must not be compressed. Only sent if it was.', example: 'identity' },
+  ETag: { description: 'The SHA-256 of all bytes.', example: '"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"' },
+  'Accept-Ranges': { description: 'A part can be asked for with `Range`.', example: 'bytes' },
+  'Content-Range': { description: 'Which bytes these are, and how many there are.', example: 'bytes 1000-1999/8400000' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
   RateLimit: { description: 'What remains of the quota, and the seconds until it grows.', example: '"login";r=9;t=900' },
 } as const;
@@ -93,6 +98,7 @@ const headersOfStatus: Record<number, HeaderName[]> = {
   401: ['WWW-Authenticate'],
   403: ['WWW-Authenticate'],
   415: ['Accept-Encoding'],
+  416: ['Content-Range'],
   429: ['Retry-After', ...rateLimitHeaderNames],
   503: ['Retry-After'],
 };
@@ -233,10 +239,12 @@ export function namedAnswers({ answers }: Doc): Record<string, object> {
 }
 
 function answerDoc(answer: Answer): object {
-  const { description, example: data, message, headers: names = [], unwrappedType, name } = answer;
+  const { description, example: data, message, headers: names = [], unwrappedType, files = {}, name } = answer;
   const schema = name === undefined ? bodyOf(answer) : ref(name);
   const example = unwrappedType === undefined ? { success: true, data, ...(message !== undefined && { message }) } : data;
-  return { description, headers: headerDocs(names), content: { [unwrappedType ?? 'application/json']: { schema, example } } };
+  const others = Object.entries(files).map(([type, file]) => [type, { schema: { type: 'string', format: 'binary' }, example: file }]);
+  const content = { [unwrappedType ?? 'application/json']: { schema, example }, ...(Object.fromEntries(others) as object) };
+  return { description, headers: headerDocs(names), content };
 }
 
 /** An operation: body, answers and security. */

@@ -37,8 +37,8 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   ],
   // The ledger derives balance events for Kafka, the notifier for itself. REST and webhooks have the same records.
   [
-    /^services\/platform\/(derived-events|payment-records|books-records)\.ts$/,
-    under('services/platform/', 'proto/gen/ledger/v1/events_pb.js'),
+    /^services\/platform\/(derived-events|payment-records|books-records|ledger-records)\.ts$/,
+    under('services/platform/', 'proto/gen/ledger/v1/events_pb.js', 'proto/gen/ledger/v1/ledger_pb.js'),
   ],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],
   [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],
@@ -138,7 +138,7 @@ describe('the tree', () => {
 
   test('only main, settings and what an operator starts read the environment', () => {
     const readers = fits([
-      /^services\/[a-z]+\/(main|cli|config)\.ts$/,
+      /^services\/[a-z]+\/(main|cli|auditor|config)\.ts$/,
       /^services\/platform\/settings\.ts$/,
       /^gateway\/(main|config)\.ts$/,
       /^deploy\//,

@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { Period } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { changedPeriod } from '../../services/platform/books-records.ts';
 import { flag, object, optional, paging } from '../fields.ts';
-import { timeOf } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
@@ -66,7 +66,7 @@ function closeRoute(app: App, { ledger }: Services): void {
           summary: 'Close a period',
           description: [
             'Closes all that counts until the end of a day: a posting dated before is refused (`period_closed`), or counts from the first open millisecond on, as the books’ `late_entries` says. Postings without `effective_at` are not affected.',
-            'With `year_end` transactions of the kind `closing`, dated the last millisecond, bring each balance of revenue and expense to zero, by currency, with at most 200 entries each. Blocks and limits of accounts don’t refuse them. Closed again after a reopening, they move only the difference.',
+            'With `year_end` transactions of the kind `closing`, dated the last millisecond, bring each balance of revenue and expense to zero, by currency, with at most 200 entries each. Blocks and limits of accounts don’t refuse them. Closed again after a reopening, they move only the difference. The tenant’s other postings wait meanwhile: with 20,000 balances some seconds.',
             'A second call changes nothing and answers the first period with 200. One with a new `final` or `year_end` on the same day is a period of its own.',
           ].join('\n\n'),
           bodies: {

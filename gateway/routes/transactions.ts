@@ -4,7 +4,8 @@ import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { envelope, pageJson, transactionJson } from '../mapping.ts';
+import { transactionJson } from '../../services/platform/ledger-records.ts';
+import { envelope, pageJson } from '../mapping.ts';
 import { listQuery, listRequest, withKept } from '../transaction-query.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 

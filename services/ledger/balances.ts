@@ -28,7 +28,7 @@ interface BalanceRow extends AccountRow {
 }
 
 /** The requested currency, or the account's only one. Throws {@link Refusal} as {@link getBalance}. */
-export function currencyOf(code: string, account: AccountRow, requested: string): string {
+export function currencyOf(code: string, account: Pick<AccountRow, 'currency' | 'is_group'>, requested: string): string {
   const refuse = (reason: Reason, tag: string, message: string, field = 'currency', value = requested) =>
     new Refusal(reason, message, { field, tag, value });
   if (account.is_group) {

@@ -4,7 +4,13 @@ import { Settings } from '../platform/settings.ts';
 import { appendOnly, auditorAdds, auditorTables, kept, migrationNames } from './schema.ts';
 
 const migrations = async () => (await import('./migrations.ts')).migrations;
-const second = { variable: 'AUDITOR_DATABASE_URL' as const, tables: auditorTables, adds: auditorAdds };
+const settings = new Settings(process.env);
+const second = {
+  variable: 'AUDITOR_DATABASE_URL',
+  url: () => (settings.optional('AUDITOR_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('AUDITOR_DATABASE_URL')),
+  tables: auditorTables,
+  adds: auditorAdds,
+};
 const schema = { names: migrationNames, migrations, appendOnly, kept, second };
 
-await runService(new Settings(process.env), schema, async () => (await import('./serving.ts')).serveLedger);
+await runService(settings, schema, async () => (await import('./serving.ts')).serveLedger);

@@ -211,6 +211,34 @@ test('a year end brings revenue and expense to zero, and after a late entry only
   expect((await closed(tenantId, '2024-12-31', { yearEnd: true })).closingTransactions).toEqual([]);
 });
 
+test('a year end of 1,200 balances is one commit of closing transactions with 200 entries each', async () => {
+  const tenantId = await newBooks();
+  const codes = Array.from({ length: 300 }, (_, index) => `E${index}`);
+  await ledger.client.createAccounts({
+    tenantId,
+    accounts: codes.map((accountCode) => ({ accountCode, name: 'E', type: 'expense' })),
+    ...by,
+  });
+  for (const currency of ['NGN', 'USD', 'EUR', 'GBP']) {
+    for (const part of [codes.slice(0, 150), codes.slice(150)]) {
+      await post(tenantId, at('2024-02-01'), ...part.map((code) => `${code} debit 1.00 ${currency}`), `CASH credit 150.00 ${currency}`);
+    }
+  }
+  const { closingTransactions, sequence } = await closed(tenantId, '2024-12-31', { yearEnd: true });
+  const made = (await transactions(tenantId)).filter(({ kind }) => kind === 'closing').reverse();
+  expect(made.map(({ transactionId }) => transactionId)).toEqual(closingTransactions);
+  expect(made.map(({ sequence: own }) => own - sequence)).toEqual([-8n, -7n, -6n, -5n, -4n, -3n, -2n, -1n]);
+  expect(made.map(({ entries: lines, currency }) => [lines.length, currency])).toEqual(
+    ['EUR', 'GBP', 'NGN', 'USD'].flatMap((currency) => [
+      [200, currency],
+      [102, currency],
+    ]),
+  );
+  const end = at('2024-12-31', '23:59:59.999');
+  for (const code of ['E0', 'E198', 'E199', 'E299']) expect(await sumUntil(tenantId, code, end, 'GBP')).toBe(0n);
+  expect(await sumUntil(tenantId, 'RETAINED-EARNINGS', end, 'EUR')).toBe(30_000n);
+});
+
 test('a year end that can’t be posted is refused whole, naming what is wrong', async () => {
   const tenantId = await newBooks();
   await post(tenantId, at('2024-03-01'), ...sale());

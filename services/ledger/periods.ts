@@ -19,7 +19,7 @@ import { storeBooks, storedBooks, type StoredBooks } from './books.ts';
 import { Changes } from './changes.ts';
 import { nextPosition, type AuditContext } from './chart.ts';
 import { invalid } from './fields.ts';
-import { lockHead, type Head, type LogRow } from './log.ts';
+import { lockHead, type Head } from './log.ts';
 import { activeUntil } from './outbox/active-cursors.ts';
 import { positionOf, type Page } from './page.ts';
 import { writeLocked } from './write.ts';
@@ -69,14 +69,15 @@ export function closePeriod(pool: Connections, tenant: string, wanted: WantedClo
       const earlier = await earlierClosing(client, tenant, wanted);
       if (earlier) return { period: earlier, repeated: true };
     }
-    const changes = new Changes();
     const id = newId('period');
     const { settings } = books;
     const closing = { periodId: id, through, atMs: openFromMs - 1, retainedCode: settings.retained_earnings_code };
-    const closings = yearEnd ? await postClosings(client, changes, { head, nowMs, context, ...closing }) : [];
+    const closings = yearEnd
+      ? await postClosings(client, { head, nowMs, context, ...closing }, (changes) => write(client, head, nowMs, changes))
+      : [];
     const after = { ...books, closedThrough: through, openFromMs, finalThrough: final ? through : books.finalThrough };
     const period = { id, through, final, yearEnd, reason, closings };
-    return { period: await commitPeriod({ client, head, nowMs, context }, changes, 'close', period, after), repeated: false };
+    return { period: await commitPeriod({ client, head, nowMs, context }, 'close', period, after), repeated: false };
   });
 }
 
@@ -107,7 +108,7 @@ export function reopenPeriod(
     }
     const period = { id: newId('period'), through, final: false, yearEnd: false, reason, closings: [] };
     const after = { ...books, closedThrough: through, openFromMs };
-    return { period: await commitPeriod({ client, ...locked, context }, new Changes(), 'reopen', period, after), repeated: false };
+    return { period: await commitPeriod({ client, ...locked, context }, 'reopen', period, after), repeated: false };
   });
 }
 
@@ -153,10 +154,9 @@ interface NewPeriod {
   closings: string[];
 }
 
-/** Writes the event of a period behind the changes of its commit, and what is derived from it. */
+/** Writes the event of a period, and what is derived from it. */
 async function commitPeriod(
   { client, head, nowMs, context }: Commit,
-  changes: Changes,
   action: 'close' | 'reopen',
   { id, through, final, yearEnd, reason, closings }: NewPeriod,
   books: StoredBooks,
@@ -174,7 +174,8 @@ async function commitPeriod(
   const type = action === 'close' ? 'period.closed' : 'period.reopened';
   const event = { type, ...context, payload: toBinary(PeriodChangedSchema, message) } as const;
   const state = { head, accounts: new Map<string, never>() };
-  const row: LogRow = changes.append(state, event, { lines: [], changes: [], broken: [], uses: null }, nowMs);
+  const changes = new Changes();
+  const row = changes.append(state, event, { lines: [], changes: [], broken: [], uses: null }, nowMs);
   await storeBooks(client, tenant, { ...books, version: books.version + 1n, updatedMs: row.createdMs });
   const { rows } = await client.query<PeriodRow>({
     name: 'add_period',
@@ -186,11 +187,15 @@ async function commitPeriod(
       ...[closings.map((each) => toUuid('txn', each)), reason, context.actor, row.createdMs],
     ],
   });
-  const { log, posted, balances, extras, newAccounts } = changes;
-  const relayCursors = { tenants: [tenant], activeUntilMs: activeUntil(nowMs) };
-  const written = { tenants: [tenant], relayCursors, log, posted, balances, extras };
-  await allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], written, newAccounts)));
+  await write(client, head, nowMs, changes);
   return periodOf(rows[0] as PeriodRow);
+}
+
+function write(client: Client, head: Head, nowMs: number, { log, posted, balances, extras }: Changes): Promise<unknown> {
+  const tenants = [head.tenant];
+  const relayCursors = { tenants, activeUntilMs: activeUntil(nowMs) };
+  const rows = { tenants, relayCursors, log, posted, balances, extras };
+  return allSettledOrThrow(sendTogether(client, () => writeLocked(client, [head], rows)));
 }
 
 /** The closing of this day that did what is asked for; null where there is something new to do. */

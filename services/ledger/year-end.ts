@@ -4,9 +4,9 @@ import type { Client } from '../platform/postgres.ts';
 import { accountsByCode } from './account-reads.ts';
 import { Refusal, opposite, type Entry, type Side } from './accounting.ts';
 import type { TenantState } from './account-cache.ts';
-import { checkRetained } from './books.ts';
 import { defaultBooks } from './books-rules.ts';
-import type { Changes } from './changes.ts';
+import { checkRetained } from './books-update.ts';
+import { Changes } from './changes.ts';
 import type { AuditContext } from './chart.ts';
 import { fingerprint } from './fingerprint.ts';
 import type { Head } from './log.ts';
@@ -17,6 +17,8 @@ import * as queries from './writer-queries.ts';
 /** The most balances that one closing brings to zero. */
 export const maxBalances = 20_000;
 const maxEntries = 200;
+/** Closing transactions written by one call: as many entries as the writer's largest batches. */
+const closingsAtOnce = 5;
 /** The largest amount of an entry, minor units. */
 const maxAmount = 999_999_999_999_999n;
 
@@ -41,11 +43,11 @@ interface OpenBalance {
 }
 
 /**
- * Posts the closing transactions of a year, decided like any posting, and returns their TypeIDs. Blocks and limits don't refuse them. Throws
+ * Posts the closing transactions of a year, decided like any posting and given to `write` in parts, and returns their TypeIDs. Blocks and limits don't refuse them. Throws
  * {@link Refusal}: `report_too_large`; `account_not_found`, `account_is_group` or `account_closed` for the account of retained earnings;
  * `account_closed` for one that has a balance to close; and `currency_not_allowed`.
  */
-export async function postClosings(client: Client, changes: Changes, year: YearEnd): Promise<string[]> {
+export async function postClosings(client: Client, year: YearEnd, write: (changes: Changes) => Promise<unknown>): Promise<string[]> {
   const { head, nowMs, retainedCode } = year;
   const open = await openBalances(client, year);
   if (open.length === 0) return [];
@@ -60,7 +62,15 @@ export async function postClosings(client: Client, changes: Changes, year: YearE
   const accounts = new Map(found.map(({ code, state }) => [code, state]));
   const state: TenantState = { head, accounts, rules: null, books: defaultBooks };
   const closings = [...Map.groupBy(open, ({ currency }) => currency).values()].flatMap((each) => closingEntries(each, retainedCode));
-  return closings.map((entries, index) => changes.post(state, closingOf(year, entries, index + 1), null, nowMs).transactionId);
+  const ids: string[] = [];
+  for (let from = 0; from < closings.length; from += closingsAtOnce) {
+    const changes = new Changes();
+    for (const entries of closings.slice(from, from + closingsAtOnce)) {
+      ids.push(changes.post(state, closingOf(year, entries, ids.length + 1), null, nowMs).transactionId);
+    }
+    await write(changes);
+  }
+  return ids;
 }
 
 /** Balances of revenue and expense that are not zero at the end of the year, by currency. */

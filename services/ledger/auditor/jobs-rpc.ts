@@ -4,7 +4,7 @@ import { checkedId, checkedText, invalid, oneOf, tenantOf } from '../fields.ts';
 import { auditContextOf } from '../mapping.ts';
 import { pageOf } from '../page.ts';
 import { deleteJob, getJob, listJobs, readResult, startJob } from './jobs.ts';
-import type { AuditHandlers, AuditorParts } from './rpc.ts';
+import type { AuditHandlers, AuditorParts } from './parts.ts';
 
 const maxParameters = 65_536;
 

@@ -5,7 +5,7 @@ import { toDecimal } from '../../platform/money.ts';
 import { readTenant } from '../../platform/postgres.ts';
 import { defaultSettings, type BooksSettings } from '../books.ts';
 import { checkedCurrency, invalid, oneOf, tenantOf } from '../fields.ts';
-import type { AuditHandlers, AuditorParts } from './rpc.ts';
+import type { AuditHandlers, AuditorParts } from './parts.ts';
 
 const intervals = ['day', 'week', 'month'] as const;
 const maxPoints = 1_000;

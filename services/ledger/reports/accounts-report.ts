@@ -108,7 +108,7 @@ export function byAccounts(chart: Chart, key: string, kept: ReadonlyMap<number, 
   const slices = new Map<string | null, Map<number, Totals>>();
   for (const [ms, totals] of kept) {
     for (const [balance, total] of totals) {
-      const group = textOf(chart.get(balance.slice(0, balance.indexOf(' ')))?.metadata ?? '{}', key);
+      const group = metadataText(chart.get(balance.slice(0, balance.indexOf(' ')))?.metadata ?? '{}', key);
       const slice = slices.get(group) ?? new Map<number, Totals>();
       slices.set(group, slice);
       if (slices.size > maxGroups + Number(slices.has(null))) throw tooManyGroups({ of: 'account', key });
@@ -120,7 +120,7 @@ export function byAccounts(chart: Chart, key: string, kept: ReadonlyMap<number, 
 }
 
 /** A top-level text, number or boolean of a JSON object as text; null where there is none. */
-function textOf(metadata: string, key: string): string | null {
+export function metadataText(metadata: string, key: string): string | null {
   if (metadata === '{}') return null;
   const values = JSON.parse(metadata) as Record<string, unknown>;
   const value = Object.hasOwn(values, key) ? values[key] : null;
@@ -148,6 +148,7 @@ async function byTransactions(
   return [...slices, { group: null, at: rest }];
 }
 
-function tooManyGroups({ of, key }: GroupBy): Refusal {
+/** The refusal of too many values of what a report is split by. */
+export function tooManyGroups({ of, key }: GroupBy): Refusal {
   return invalid('group_by', 'max', `${of}.${key}`, `group_by may have at most ${maxGroups} different values`);
 }

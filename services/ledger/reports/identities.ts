@@ -11,7 +11,8 @@ export class BrokenIdentity extends Error {
   }
 }
 
-function mustHold(holds: boolean, what: string): void {
+/** Throws {@link BrokenIdentity} unless it holds. */
+export function mustHold(holds: boolean, what: string): void {
   if (!holds) throw new BrokenIdentity(what);
 }
 

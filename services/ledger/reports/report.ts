@@ -104,7 +104,7 @@ export interface StatementLine {
   effectiveMs: number;
   createdMs: number;
   description: string;
-  reference: string;
+  reference: string | null;
   side: Side;
   amount: bigint;
   /** In the account's normal direction. In posted order: `balance_after`. */
@@ -132,7 +132,7 @@ export interface JournalLine {
   createdMs: number;
   kind: string;
   description: string;
-  reference: string;
+  reference: string | null;
   entries: { accountCode: string; name: string; side: Side; amount: bigint; currency: string }[];
 }
 

@@ -37,7 +37,7 @@ const awkward = accounts(
   [
     line('ASSETS', 'Assets', [{ opening: 0n, closing: -500n }], { isGroup: true }),
     line('@BANK', '=1+1', [{ opening: 0n, closing: -500n }], { parentCode: 'ASSETS', depth: 2 }),
-    line('+TILL', '-cmd, "quoted"\nand more', [{ closing: 10n ** 16n }], { parentCode: 'ASSETS', depth: 2 }),
+    line('+TILL', '-cmd, "quoted"\nand more', [{ opening: 1n, closing: 10n ** 16n }], { parentCode: 'ASSETS', depth: 2 }),
   ],
   { totals: [{ currency: 'NGN', section: null, values: [{ opening: 0n, closing: 0n }] }] },
 );
@@ -69,7 +69,7 @@ const journal: JournalReport = {
         kind: 'double',
         description: 'Salary',
       },
-      reference: '',
+      reference: null,
       entries: [
         { accountCode: 'SALARIES', name: 'Salaries', side: 'debit', amount: 500n, currency: 'NGN' },
         { accountCode: 'BANK', name: 'Bank', side: 'credit', amount: 500n, currency: 'NGN' },
@@ -88,7 +88,7 @@ describe('CSV', () => {
         head,
         'ASSETS,Assets,asset,,1,true,false,false,,,NGN,0.00,-5.00',
         `'@BANK,'=1+1,asset,ASSETS,2,false,false,false,,,NGN,0.00,-5.00`,
-        `'+TILL,"'-cmd, ""quoted""\nand more",asset,ASSETS,2,false,false,false,,,NGN,,100000000000000.00`,
+        `'+TILL,"'-cmd, ""quoted""\nand more",asset,ASSETS,2,false,false,false,,,NGN,0.01,100000000000000.00`,
       ].join('\r\n')}\r\n`,
     );
   });
@@ -128,6 +128,15 @@ describe('XLSX', () => {
     expect(sheet).not.toContain('<f>');
     expect(texts).toEqual(expect.arrayContaining(['Total', '4821', 'a7'.repeat(32), '2026-01-01 to 2026-06-30']));
   });
+});
+
+test('XLSX of more than 50,000 rows is refused', async () => {
+  const table = {
+    ...tableOf(awkward),
+    columns: [],
+    rows: () => Array.from({ length: 50_001 }, () => ({ kind: 'line' as const, cells: [], depth: 0 })),
+  };
+  await expect(xlsxOf(table)).rejects.toMatchObject({ reason: 'report_too_large', blame: { field: 'format', value: 'xlsx' } });
 });
 
 describe('PDF', () => {

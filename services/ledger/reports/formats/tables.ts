@@ -207,8 +207,8 @@ async function* statementRows(statement: Statement, { order, fromMs }: Parameter
   yield sum('Closing balance', [debits, credits, closingBalance]);
 }
 
-function textOf({ description, reference }: { description: string; reference: string }): string {
-  return [description, reference].filter((text) => text !== '').join(' · ');
+function textOf({ description, reference }: { description: string; reference: string | null }): string {
+  return [description, reference].filter((text) => text !== null && text !== '').join(' · ');
 }
 
 function journalTable({ parameters, lines, timeZone }: JournalReport): Content {
