@@ -29,7 +29,7 @@ export declare type GetReportRequest = Message<"ledger.v1.GetReportRequest"> & {
   report: string;
 
   /**
-   * Parameters of REST as a JSON object.
+   * Parameters of REST as a JSON object. Dates are days of the books' time zone.
    *
    * @generated from field: string parameters = 3;
    */
@@ -47,13 +47,15 @@ export declare const GetReportRequestSchema: GenMessage<GetReportRequest>;
  */
 export declare type GetReportResponse = Message<"ledger.v1.GetReportResponse"> & {
   /**
-   * Only in the first message.
+   * Only in the first message, which has no bytes.
    *
    * @generated from field: string content_type = 1;
    */
   contentType: string;
 
   /**
+   * At most 256 KiB.
+   *
    * @generated from field: bytes bytes = 2;
    */
   bytes: Uint8Array;
@@ -580,7 +582,7 @@ export declare const GetVolumeResponseSchema: GenMessage<GetVolumeResponse>;
 export declare const AuditService: GenService<{
   /**
    * GetReport makes a report of at most 20,000 lines within 5 seconds. Errors: `report_too_large` (start a job), `account_not_found`,
-   * `account_is_group`.
+   * `account_is_group`, `currency_not_allowed`, `index_building` (a key in `group_by`).
    *
    * @generated from rpc ledger.v1.AuditService.GetReport
    */
