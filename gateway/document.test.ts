@@ -3,6 +3,7 @@ import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { templates } from '../services/ledger/templates.ts';
 import { deliveryHeaders } from '../services/notifier/webhook.ts';
 import { contractOf, type Contract } from '../test/contract.ts';
+import { reportNames } from './fields.ts';
 import { startGatewayOnly, type GatewayOnly } from '../test/gateway-only.ts';
 
 let alone: GatewayOnly;
@@ -129,6 +130,7 @@ describe('the OpenAPI document', () => {
         'PATCH /v1/tenants/{slug}/limits/{limit_id}',
         'DELETE /v1/tenants/{slug}/limits/{limit_id}',
         'GET /v1/tenants/{slug}/limits/{limit_id}/usage',
+        ...reportNames.flatMap((report) => ['GET', 'POST'].map((method) => `${method} /v1/tenants/{slug}/reports/${report}`)),
         'GET /v1/tenants/{slug}/books',
         'PATCH /v1/tenants/{slug}/books',
         'GET /v1/tenants/{slug}/periods',
@@ -147,6 +149,10 @@ describe('the OpenAPI document', () => {
         'GET /v1/tenants/{slug}/holds/{hold_id}',
         'POST /v1/tenants/{slug}/holds/{hold_id}/capture',
         'POST /v1/tenants/{slug}/holds/{hold_id}/void',
+        'GET /v1/tenants/{slug}/filters',
+        'PUT /v1/tenants/{slug}/filters/{name}',
+        'DELETE /v1/tenants/{slug}/filters/{name}',
+        'GET /v1/tenants/{slug}/statistics/volume',
         'GET /v1/tenants/{slug}/events',
         'GET /v1/tenants/{slug}/events/stream',
         'GET /v1/tenants/{slug}/webhooks',

@@ -6,6 +6,7 @@ import { jobSchemas } from './job-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
+import { reportSchemas } from './report-records.ts';
 import { schemas, words } from './records.ts';
 import { teamSchemas } from './team-schemas.ts';
 
@@ -37,8 +38,10 @@ export const documentInfo = {
     { name: 'Accounts', description: 'The chart of accounts.' },
     { name: 'Limits', description: 'How much may move in a window of time.' },
     { name: 'Transactions', description: 'Postings and their reversal.' },
+    { name: 'Reports', description: 'Figures of the books at any time.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
+    { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
     { name: 'Exports', description: 'All records, in open formats.' },
     { name: 'Jobs', description: 'What takes long, and its result.' },
@@ -81,6 +84,7 @@ export const documentSchemas: Record<string, object> = {
     ...balanceSchemas,
     ...booksSchemas,
     ...jobSchemas,
+    ...reportSchemas,
     ...teamSchemas,
     ...webhookSchemas,
   }),

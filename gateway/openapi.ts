@@ -17,6 +17,8 @@ export interface Answer {
   headers?: HeaderName[];
   /** Media type of an answer without the envelope. */
   unwrappedType?: string;
+  /** Files that the request may ask for instead, as examples by media type. */
+  files?: Record<string, string>;
   /** Answers a dry run too. */
   tries?: boolean;
   /** Schema name, where several operations answer it: client generators would name it after the first one. */
@@ -162,7 +164,7 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   effective_before_original: { field: 'effective_at', tag: 'effective_before_original', value: '2030-01-01' },
   future_dated: { field: 'account_code', tag: 'future_dated', value: 'CUSTOMER-WALLETS-USD' },
   index_building: { field: 'metadata.order', tag: 'index_building', value: 'order' },
-  filter_not_found: { field: 'filter', tag: 'filter_not_found', value: 'unpaid' },
+  filter_not_found: { field: 'filter', tag: 'filter_not_found', value: 'deposits' },
   period_closed: { field: 'effective_at', tag: 'period_closed', value: '2029-12-31' },
   period_not_over: { field: 'through', tag: 'period_not_over', value: '2030-01-31' },
   period_final: { field: 'through', tag: 'period_final', value: '2028-11-30' },
@@ -238,10 +240,12 @@ export function namedAnswers({ answers }: Doc): Record<string, object> {
 }
 
 function answerDoc(answer: Answer): object {
-  const { description, example: data, message, headers: names = [], unwrappedType, name } = answer;
+  const { description, example: data, message, headers: names = [], unwrappedType, files = {}, name } = answer;
   const schema = name === undefined ? bodyOf(answer) : ref(name);
   const example = unwrappedType === undefined ? { success: true, data, ...(message !== undefined && { message }) } : data;
-  return { description, headers: headerDocs(names), content: { [unwrappedType ?? 'application/json']: { schema, example } } };
+  const others = Object.entries(files).map(([type, file]) => [type, { schema: { type: 'string', format: 'binary' }, example: file }]);
+  const content = { [unwrappedType ?? 'application/json']: { schema, example }, ...(Object.fromEntries(others) as object) };
+  return { description, headers: headerDocs(names), content };
 }
 
 /** An operation: body, answers and security. */

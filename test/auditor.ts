@@ -67,3 +67,20 @@ export async function startAuditor(
     },
   };
 }
+
+/** A report with its content type, as one piece. `parameters`: an object, or its JSON. */
+export async function reportBytes(
+  { client }: RunningAuditor,
+  tenantId: string,
+  report: string,
+  parameters: object | string,
+): Promise<{ contentType: string; bytes: Buffer }> {
+  const parts: Uint8Array[] = [];
+  let contentType = '';
+  const text = typeof parameters === 'string' ? parameters : JSON.stringify(parameters);
+  for await (const part of client.getReport({ tenantId, report, parameters: text })) {
+    contentType ||= part.contentType;
+    parts.push(part.bytes);
+  }
+  return { contentType, bytes: Buffer.concat(parts) };
+}
