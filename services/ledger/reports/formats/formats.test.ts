@@ -128,6 +128,14 @@ describe('XLSX', () => {
     expect(sheet).not.toContain('<f>');
     expect(texts).toEqual(expect.arrayContaining(['Total', '4821', 'a7'.repeat(32), '2026-01-01 to 2026-06-30']));
   });
+
+  test('texts may be names that every object has', async () => {
+    const report = accounts([line('constructor', '__proto__', [{ opening: 0n, closing: 1n }], { group: 'toString' })]);
+    const files = filesOfZip(await xlsxOf({ ...tableOf(report), facts: [['Account', 'valueOf']] }));
+    for (const text of ['constructor', '__proto__', 'toString', 'valueOf'])
+      expect(files.get('xl/sharedStrings.xml')).toContain(`<t>${text}</t>`);
+    expect([...files.values()].join('')).not.toMatch(/native code|object Object/);
+  });
 });
 
 test('XLSX of more than 50,000 rows is refused', async () => {
