@@ -177,6 +177,19 @@ describe('PDF', () => {
     });
   });
 
+  test('no heading ends a page, none is continued where nothing of it is left, and codes of templates are whole', async () => {
+    const values = [{ amount: 1n }];
+    for (let count = 51; count < 54; count++) {
+      const own = Array.from({ length: count }, (_, at) => line(`N-${at}`, 'Sales', values, { section: 'revenue' }));
+      const other = line('RETAINED-EARNINGS', 'Of dollars', values, { section: 'revenue', currency: 'USD' });
+      const more = { parameters: { ...parameters, report: 'income-statement' as const }, amounts: ['amount'] };
+      const pages = textOfPdf(await collected(pdfOf(tableOf(accounts([...own, other], more)))));
+      const page = pages.find((texts) => texts.includes('USD'));
+      expect(page).toContain('RETAINED-EARNINGS');
+      if (page?.some((text) => text.endsWith('(continued)'))) expect(page.some((text) => text.startsWith('N-'))).toBe(true);
+    }
+  });
+
   test('every script of the fonts, and a sign where there is none', async () => {
     const name = 'Ọjà ₦ đồng Привет Ελλάδα नमस्ते 日';
     const texts = textOfPdf(await collected(pdfOf(tableOf(accounts([line('BANK', name, [{ opening: 0n, closing: 0n }])]))))).flat();
