@@ -1,6 +1,8 @@
 // The query of a list of transactions: parameters, filters by metadata, and queries that are kept under a name.
 import { parse } from 'node:querystring';
+import type { MessageShape } from '@bufbuild/protobuf';
 import { Type, type Static } from 'typebox';
+import type { ListTransactionsRequestSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { validationError, type FieldError } from './errors.ts';
 import { filters, idOf, object, oneOf, paging, period, transactionKinds } from './fields.ts';
 import { periodOf } from './pages.ts';
@@ -54,8 +56,10 @@ export const listQuery = Object.assign(
 
 type Query = Static<typeof keptQuery>;
 
+type ListRequest = Omit<MessageShape<typeof ListTransactionsRequestSchema>, '$typeName' | 'tenantId' | 'limit' | 'cursor' | 'metadata'>;
+
 /** The filters of a query as the ledger takes them. Throws `validation_failed` naming the field. */
-export function listRequest(query: Query) {
+export function listRequest(query: Query): Partial<ListRequest> & { metadata: { key: string; values: string[] }[] } {
   return {
     accountCode: query.account_code,
     currency: query.currency,
