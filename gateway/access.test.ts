@@ -37,6 +37,7 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
     .replace('{transaction_id}', id === 'sound' ? newId('txn') : 'txn_1')
     .replace('{hold_id}', id === 'sound' ? newId('hold') : 'hold_1')
     .replace('{limit_id}', id === 'sound' ? newId('limit') : 'limit_1')
+    .replace('{job_id}', id === 'sound' ? newId('job') : 'job_1')
     .replace('{key_id}', id === 'sound' ? newId('key') : newId('txn'))
     .replace('{user_id}', id === 'sound' ? newId('user') : 'user_1')
     .replace('{invitation_id}', id === 'sound' ? newId('inv') : 'inv_1')
@@ -46,11 +47,14 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
 const credentialOf = ({ security }: Operation) => (security === 'apiKeyToken' ? key : mine.owner.token);
 const guarded = () => contract.operations.filter(({ security }) => security !== '');
 const withBody = () => contract.operations.filter(({ body }) => body !== undefined);
-const idOfPath = /\{(transaction_id|hold_id|limit_id|key_id|user_id|invitation_id|delivery_id)\}/;
+const idOfPath = /\{(transaction_id|hold_id|limit_id|job_id|key_id|user_id|invitation_id|delivery_id)\}/;
 
 /** A body that fails every later check: too large, of the wrong type, no JSON. */
 const hopeless = ({ method }: Operation): RestOptions =>
-  method === 'GET' ? {} : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
+  // A stream of events would not end.
+  method === 'GET'
+    ? { headers: { 'last-event-id': 'none' } }
+    : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
 
 const ask = async (operation: Operation, path: string, options: RestOptions) => {
   const { status, body } = await cluster.rest(operation.method, path, options);
@@ -157,6 +161,7 @@ describe('after the credential', () => {
       removeMember: 404,
       revokeApiKey: 404,
       deleteLimit: 404,
+      deleteJob: 404,
       deleteWebhook: 404,
       deleteWebhooks: 404,
       retryDelivery: 404,
@@ -177,7 +182,7 @@ describe('after the credential', () => {
 
   test('fields come before a malformed id of the path, and that before the record', async () => {
     const operations = contract.operations.filter(({ path }) => idOfPath.test(path));
-    expect(operations.length).toBe(16);
+    expect(operations.length).toBe(19);
     for (const operation of operations) {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {
@@ -201,7 +206,8 @@ describe('after the credential', () => {
       for (const code of ['-x-', 'a%20b', 'a%00b', 'x'.repeat(65), 'x'.repeat(500), 'NO-SUCH-ACCOUNT']) {
         const path = operation.path.replace('{slug}', mine.slug).replace('{account_code}', code);
         const good = { key, ...(operation.body && { body: operation.body }) };
-        const query = path.includes('balance') ? '?currency=USD' : '';
+        const days = path.endsWith('daily') ? '&from=2030-01-01&to=2030-01-31' : '';
+        const query = path.includes('balance') ? `?currency=USD${days}` : '';
         expect(await ask(operation, path + query, good)).toEqual([operation.id, 404, 'account_not_found']);
         if (operation.body)
           expect(await ask(operation, path, { key, body: { name: 5 } })).toEqual([operation.id, 400, 'validation_failed']);

@@ -211,6 +211,8 @@ describe('balances and events', () => {
       available: '0.00',
       version: 0,
       updated_at: null,
+      as_of: null,
+      known_sequence: null,
     });
     const { transaction } = (await customer.post('transactions', line('SALARIES', 'credit', '7.25', 'EUR'))).body.data;
     const after = (await customer.get('accounts/code/SALARIES/balance?currency=EUR')).balance;

@@ -95,6 +95,14 @@ export function recheck(check: Check): (request: FastifyRequest, reply: FastifyR
   };
 }
 
+/** Why a request that lasts long has to end, if it has: its key may have been revoked, and the process may be stopping. */
+export async function mustEnd(request: FastifyRequest, reply: FastifyReply, shutdown: AbortSignal): Promise<ApiError | undefined> {
+  if (shutdown.aborted) return new ApiError('unavailable', { message: 'the server is stopping' });
+  const { check } = request.routeOptions.config;
+  const error = check && (await new Promise((done) => recheck(check)(request, reply, done)));
+  return error instanceof ApiError || error === undefined ? error : new ApiError('unavailable');
+}
+
 function authorizeKey(request: FastifyRequest, key: AuthenticatedKey | null, scope: Scope): ApiError | undefined {
   if (key === null)
     return unauthenticated(

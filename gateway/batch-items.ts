@@ -20,44 +20,66 @@ type PathField = 'hold_id' | 'transaction_id';
 /** The most entries that commands submitted together may have. */
 export const maxEntries = 2_000;
 
+/** What an item is read with. */
+export interface ItemContext {
+  request: FastifyRequest;
+  /** What it is a part of, or the item itself. */
+  whole: object;
+  /** Of its `effective_at`, if that is a day. */
+  timeZone: string;
+}
+
 /** An operation of a batch, and the route that it stands for. */
 export interface Operation {
   body: Schema;
   /** What the route has in its path. */
   pathField: PathField | undefined;
-  read: (request: FastifyRequest, sent: Record<string, unknown>, id: string, whole: object) => Command['command'] | ApiError;
+  read: (context: ItemContext, sent: Record<string, unknown>, id: string) => Command['command'] | ApiError;
 }
 
 function operation<Body extends TSchema>(
   body: Body,
-  make: (request: FastifyRequest, body: Static<Body>, id: string) => Command['command'],
+  make: (context: ItemContext, body: Static<Body>, id: string) => Command['command'],
   pathField?: PathField,
 ): Operation {
   const validate = bodyValidator(body);
   return {
     body,
     pathField,
-    read: (request, sent, id, whole) => {
-      const verdict = validate(sent, whole);
+    read: (context, sent, id) => {
+      const verdict = validate(sent, context.whole);
       if (verdict !== true && 'error' in verdict) return verdict.error;
-      return make(request, sent as Static<Body>, id);
+      return make(context, sent as Static<Body>, id);
     },
   };
 }
 
+const notTried = ({ timeZone }: ItemContext) => ({ dryRun: false, timeZone });
+
 /** Every operation by its `op`. */
 export const operations: Record<Op, Operation> = {
-  single: operation(singleBody, (request, { account_code, amount, side, currency, ...body }) => {
-    return { case: 'posting', value: toPosting(request, body, [{ account_code, amount, side, currency }], false) };
+  single: operation(singleBody, (context, { account_code, amount, side, currency, ...body }) => {
+    const entries = [{ account_code, amount, side, currency }];
+    return { case: 'posting', value: toPosting(context.request, body, entries, notTried(context)) };
   }),
-  double: operation(doubleBody, (request, body) => ({ case: 'posting', value: toPosting(request, body, body.entries, false) })),
-  exchange: operation(exchangeBody, (request, body) => {
-    return { case: 'posting', value: { ...toPosting(request, body, [], false), exchange: exchangeOf(body) } };
+  double: operation(doubleBody, (context, body) => {
+    return { case: 'posting', value: toPosting(context.request, body, body.entries, notTried(context)) };
   }),
-  hold: operation(holdBody, ({ caller }, body) => ({ case: 'hold', value: toHold(caller, body) })),
-  capture: operation(captureBody, ({ caller }, body, id) => ({ case: 'capture', value: toCapture(caller, id, body) }), 'hold_id'),
+  exchange: operation(exchangeBody, (context, body) => {
+    return { case: 'posting', value: { ...toPosting(context.request, body, [], notTried(context)), exchange: exchangeOf(body) } };
+  }),
+  hold: operation(holdBody, ({ request }, body) => ({ case: 'hold', value: toHold(request.caller, body) })),
+  capture: operation(
+    captureBody,
+    ({ request, timeZone }, body, id) => ({ case: 'capture', value: toCapture(request.caller, id, body, timeZone) }),
+    'hold_id',
+  ),
   void: operation(voidBody, (_, body, id) => ({ case: 'void', value: toVoid(id, body) }), 'hold_id'),
-  reverse: operation(reversalBody, ({ caller }, body, id) => ({ case: 'reversal', value: toReversal(caller, id, body) }), 'transaction_id'),
+  reverse: operation(
+    reversalBody,
+    ({ request, timeZone }, body, id) => ({ case: 'reversal', value: toReversal(request.caller, id, body, timeZone) }),
+    'transaction_id',
+  ),
 };
 
 const validateOp = bodyValidator(Type.Object({ op: oneOf(ops) }));
@@ -76,8 +98,12 @@ export interface Item {
   command: Command | ApiError;
 }
 
-/** Reads an item. `whole`: what it is a part of, or the item itself. */
-export function readItem(request: FastifyRequest, item: unknown, whole: object): Item {
+/** The `effective_at` of an item, whatever it is. */
+export const timeOfItem = (item: unknown): unknown => (Object(item) as Record<string, unknown>)['effective_at'];
+
+/** Reads an item. */
+export function readItem(context: ItemContext, item: unknown): Item {
+  const { whole } = context;
   const verdict = validateOp(item, whole);
   if (verdict !== true && 'error' in verdict) return { op: undefined, id: undefined, body: undefined, command: verdict.error };
   const { op, ...fields } = item as { op: Op } & Record<string, unknown>;
@@ -87,7 +113,7 @@ export function readItem(request: FastifyRequest, item: unknown, whole: object):
 
   function commandOf(): Command | ApiError {
     try {
-      const command = read(request, body, id as string, whole);
+      const command = read(context, body, id as string);
       if (command instanceof ApiError) return command;
       // A batch that is sent again must not post again.
       if (op !== 'void' && body['idempotency_key'] == null) return keyRequired;

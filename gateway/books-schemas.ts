@@ -1,5 +1,5 @@
 // Schemas of books and periods in answers, for the OpenAPI document.
-import { lateEntries } from './fields.ts';
+import { lateEntries, periodActions } from './fields.ts';
 import { flag, id, integer, list, long, maybe, record, string, time, word, type Schema } from './records.ts';
 
 const day: Schema = { type: 'string', format: 'date' };
@@ -43,5 +43,12 @@ export const booksSchemas: Record<string, Schema> = {
     },
     version: { ...long, description: 'Counts changes, closings and reopenings; 0 before the first.' },
     updated_at: maybe(time),
+  }),
+  Period: record({
+    ...changedPeriod,
+    action: word(periodActions),
+    actor: { ...string, description: 'Id of the key or user, or the name of the internal caller.' },
+    created_at: time,
+    sequence: { ...long, description: 'Position of its event in the tenant’s log.' },
   }),
 };

@@ -9,6 +9,8 @@ import { echo } from './validation-messages.ts';
 const rememberMs = 3_000;
 const maxRemembered = 10_000;
 
+const dayLength = '2030-01-31'.length;
+
 /** Reads times of requests: RFC 3339, or a day of the books' time zone. */
 export class BooksTimes {
   private readonly ledger: Pick<Client<typeof LedgerService>, 'getBooks'>;
@@ -29,14 +31,12 @@ export class BooksTimes {
    */
   async instant(tenantId: string, field: string, text: string | undefined, edge: 'first' | 'last'): Promise<bigint | undefined> {
     if (text === undefined) return undefined;
-    // Only days depend on the time zone.
-    const timeZone = text.length === 10 ? await this.timeZoneOf(tenantId) : 'UTC';
-    const ms = instantOf(text, edge, timeZone);
-    if (ms === null) {
-      const message = `${field} must be a date like 2030-01-31 or a time like 2030-01-31T12:00:00.000Z`;
-      throw validationError([{ field, tag: 'datetime', value: echo(text), message }]);
-    }
-    return BigInt(ms);
+    return instantIn(await this.zoneFor(tenantId, text), field, text, edge);
+  }
+
+  /** The time zone in which these texts are read: that of the books if one is a day, else any. */
+  async zoneFor(tenantId: string, ...texts: unknown[]): Promise<string> {
+    return texts.some((text) => typeof text === 'string' && text.length === dayLength) ? this.timeZoneOf(tenantId) : 'UTC';
   }
 
   private async timeZoneOf(tenantId: string): Promise<string> {
@@ -48,4 +48,12 @@ export class BooksTimes {
     this.zones.set(tenantId, { timeZone, untilMs: performance.now() + rememberMs });
     return timeZone;
   }
+}
+
+/** As {@link BooksTimes.instant}, in a time zone that is known. */
+export function instantIn(timeZone: string, field: string, text: string, edge: 'first' | 'last'): bigint {
+  const ms = instantOf(text, edge, timeZone);
+  if (ms !== null) return BigInt(ms);
+  const message = `${field} must be a date like 2030-01-31 or a time like 2030-01-31T12:00:00.000Z`;
+  throw validationError([{ field, tag: 'datetime', value: echo(text), message }]);
 }

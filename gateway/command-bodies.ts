@@ -7,6 +7,7 @@ import {
   description,
   flag,
   idempotencyKey,
+  instant,
   metadata,
   object,
   optional,
@@ -24,6 +25,21 @@ export const commonFields = {
   reference: optional(reference),
 };
 const lastFields = { metadata: optional(metadata), ...terms };
+const effectiveAt = {
+  ...instant,
+  description:
+    'When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.',
+} as typeof instant;
+const postedFields = { ...lastFields, effective_at: optional(effectiveAt) };
+const reversedFields = {
+  ...lastFields,
+  effective_at: optional({
+    ...effectiveAt,
+    format: 'instant-or-original',
+    description:
+      'When it counts, as for postings; `original`: when the transaction counts. Not before that. Left out: now, or when the transaction counts if that is later.',
+  } as typeof instant),
+};
 const lineFields = { account_code: accountCode, amount, side, currency };
 const entryFields = { ...lineFields, require: entryRequire };
 
@@ -36,13 +52,16 @@ const entriesOf = (about: string) =>
 /** What all bodies have in common. */
 export type CommonBody = Static<ReturnType<typeof object<typeof commonFields & typeof lastFields>>>;
 
-export const singleBody = object({ ...commonFields, ...lineFields, ...lastFields });
+/** The same of bodies that post. */
+export type PostedBody = Static<ReturnType<typeof object<typeof commonFields & typeof postedFields>>>;
+
+export const singleBody = object({ ...commonFields, ...lineFields, ...postedFields });
 
 const entries = entriesOf('Debits and credits must be equal in each currency. An account may appear more than once.');
 
-export const doubleBody = object({ ...commonFields, entries, ...lastFields });
+export const doubleBody = object({ ...commonFields, entries, ...postedFields });
 
-export const exchangeBody = object({ ...commonFields, ...exchangeFields, ...lastFields });
+export const exchangeBody = object({ ...commonFields, ...exchangeFields, ...postedFields });
 
 export const holdBody = object({
   ...commonFields,
@@ -68,7 +87,7 @@ export const captureBody = object({
   final: optional(
     Type.Unsafe<boolean>({ ...flag, default: true, description: 'true: what is not captured is released. false: it stays held.' }),
   ),
-  ...lastFields,
+  ...postedFields,
 });
 
 export const voidBody = object({ description: optional(description) });
@@ -81,5 +100,5 @@ export const reversalBody = object({
   entries: optional(
     entriesOf('As they are to be posted: mirrors of the transaction’s entries with amounts of their own, equal in each currency.'),
   ),
-  ...lastFields,
+  ...reversedFields,
 });

@@ -4,7 +4,8 @@ import type { Static } from 'typebox';
 import type { Capture, Entry, Hold, Posting, Reversal, Void } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../services/platform/ids.ts';
 import type { Caller } from './auth.ts';
-import type { captureBody, CommonBody, holdBody, reversalBody, SentEntry, voidBody } from './command-bodies.ts';
+import { instantIn } from './books.ts';
+import type { captureBody, CommonBody, holdBody, PostedBody, reversalBody, SentEntry, voidBody } from './command-bodies.ts';
 import { metadataText } from './metadata.ts';
 import { addTerms, conditionOf } from './payment-fields.ts';
 import { auditContext } from './request-context.ts';
@@ -20,8 +21,21 @@ function entriesOf(entries: SentEntry[] | null | undefined): Entry[] {
   }));
 }
 
-/** The message of a posting, with a new transaction id. Written as literals, because protobuf's `create` costs eight times as much. */
-export function toPosting(request: FastifyRequest, body: CommonBody, entries: SentEntry[], dryRun: boolean): Posting {
+/** Adds when a command counts. `timeZone`: that of the books if it is a day. Throws `validation_failed` for a day that the zone has skipped. */
+function addTime(message: Pick<Posting, 'effectiveMs'>, sent: string | null | undefined, timeZone: string): void {
+  if (sent != null) message.effectiveMs = instantIn(timeZone, 'effective_at', sent, 'first');
+}
+
+/**
+ * The message of a posting, with a new transaction id. `timeZone`: of its `effective_at`, if that is a day. Written as literals, because protobuf's
+ * `create` costs eight times as much.
+ */
+export function toPosting(
+  request: FastifyRequest,
+  body: PostedBody,
+  entries: SentEntry[],
+  { dryRun, timeZone }: { dryRun: boolean; timeZone: string },
+): Posting {
   const { actor, requestId, traceparent } = auditContext(request);
   const posting: Posting = {
     $typeName: 'ledger.v1.Posting',
@@ -40,6 +54,7 @@ export function toPosting(request: FastifyRequest, body: CommonBody, entries: Se
     dryRun,
   };
   if (body.reference != null) posting.reference = body.reference;
+  addTime(posting, body.effective_at, timeZone);
   return addTerms(posting, body, request.caller);
 }
 
@@ -62,8 +77,8 @@ export function toHold(caller: Caller, body: Static<typeof holdBody>): Hold {
   return addTerms(hold, body, caller);
 }
 
-/** The message of a capture, with a new transaction id. */
-export function toCapture(caller: Caller, holdId: string, body: Static<typeof captureBody>): Capture {
+/** The message of a capture, as {@link toPosting}. */
+export function toCapture(caller: Caller, holdId: string, body: Static<typeof captureBody>, timeZone: string): Capture {
   const capture: Capture = {
     $typeName: 'ledger.v1.Capture',
     holdId,
@@ -73,6 +88,7 @@ export function toCapture(caller: Caller, holdId: string, body: Static<typeof ca
   };
   if (body.amount != null) capture.amount = body.amount;
   if (body.final != null) capture.final = body.final;
+  addTime(capture, body.effective_at, timeZone);
   return addTerms(capture, body, caller);
 }
 
@@ -81,8 +97,8 @@ export function toVoid(holdId: string, body: Static<typeof voidBody>): Void {
   return { $typeName: 'ledger.v1.Void', holdId, description: body.description ?? '' };
 }
 
-/** The message of a reversal, with a new transaction id. */
-export function toReversal(caller: Caller, transactionId: string, body: Static<typeof reversalBody>): Reversal {
+/** The message of a reversal, as {@link toPosting}. */
+export function toReversal(caller: Caller, transactionId: string, body: Static<typeof reversalBody>, timeZone: string): Reversal {
   const reversal: Reversal = {
     $typeName: 'ledger.v1.Reversal',
     transactionId,
@@ -91,5 +107,7 @@ export function toReversal(caller: Caller, transactionId: string, body: Static<t
     entries: entriesOf(body.entries),
   };
   if (body.amount != null) reversal.amount = body.amount;
+  if (body.effective_at === 'original') reversal.effectiveAsOriginal = true;
+  else addTime(reversal, body.effective_at, timeZone);
   return addTerms(reversal, body, caller);
 }

@@ -114,7 +114,12 @@ describe('the OpenAPI document', () => {
         'GET /v1/tenants/{slug}/accounts/code/{account_code}',
         'PATCH /v1/tenants/{slug}/accounts/code/{account_code}',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance',
+        'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance/daily',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance/history',
+        'GET /v1/tenants/{slug}/jobs',
+        'GET /v1/tenants/{slug}/jobs/{job_id}',
+        'DELETE /v1/tenants/{slug}/jobs/{job_id}',
+        'GET /v1/tenants/{slug}/jobs/{job_id}/result',
         'GET /v1/tenants/{slug}/limits',
         'POST /v1/tenants/{slug}/limits',
         'GET /v1/tenants/{slug}/limits/{limit_id}',
@@ -123,6 +128,9 @@ describe('the OpenAPI document', () => {
         'GET /v1/tenants/{slug}/limits/{limit_id}/usage',
         'GET /v1/tenants/{slug}/books',
         'PATCH /v1/tenants/{slug}/books',
+        'GET /v1/tenants/{slug}/periods',
+        'POST /v1/tenants/{slug}/periods/close',
+        'POST /v1/tenants/{slug}/periods/reopen',
         'GET /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions',
         'POST /v1/tenants/{slug}/transactions/double-entry',
@@ -137,6 +145,7 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{slug}/holds/{hold_id}/capture',
         'POST /v1/tenants/{slug}/holds/{hold_id}/void',
         'GET /v1/tenants/{slug}/events',
+        'GET /v1/tenants/{slug}/events/stream',
         'GET /v1/tenants/{slug}/webhooks',
         'POST /v1/tenants/{slug}/webhooks',
         'PATCH /v1/tenants/{slug}/webhooks',
@@ -212,7 +221,7 @@ describe('the OpenAPI document', () => {
   });
 
   test('gives every growing number the format int64', () => {
-    const grows = /^(sequence|after_sequence|version|created)$/;
+    const grows = /^(sequence|after_sequence|known_sequence|version|created)$/;
     const faults: string[] = [];
     const walk = (place: string, name: string, schema: any): void => {
       if (typeof schema !== 'object' || schema === null) return;

@@ -1,5 +1,6 @@
 // What holds for every operation of the OpenAPI document, so for one that is added later too.
 import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
+import { addJob } from '../test/jobs.ts';
 import { addMember } from '../test/members.ts';
 import { deposit, newWallet, type Customer } from '../test/customer.ts';
 
@@ -53,7 +54,7 @@ test('an unknown field and an unknown parameter are refused by each operation, a
   for (const operation of operations) {
     const { id, method, body, definition } = operation;
     for (const [name, query] of [
-      ['from', '?from=2026-01-01'],
+      ['since', '?since=2026-01-01'],
       ['dryRun', '?dryRun=true'],
     ]) {
       const answer = await call(operation, query!, body);
@@ -80,6 +81,8 @@ describe('a cursor', () => {
     listUserAudit: ['', []],
     listAccounts: ['type=asset', ['', 'type=expense', 'type=asset&status=active', 'parent_code=ASSETS']],
     listLimits: ['', []],
+    listJobs: ['', []],
+    listPeriods: ['', []],
     listTransactions: ['reference=a', ['', 'reference=b', 'reference=a&currency=USD', 'reference=a&start_date=2026-01-01']],
     listHolds: ['reference=a', ['', 'reference=b', 'reference=a&status=pending', 'reference=a&expires_before=2099-01-01T00:00:00Z']],
     listBalanceHistory: ['currency=USD', ['', 'currency=USD&end_date=2099-01-01']],
@@ -109,9 +112,11 @@ describe('a cursor', () => {
         const given = { key: each.tenant.owner.token, body: { email: `${each.tenant.slug}-${email}`, role: 'viewer' } };
         await cluster.rest('POST', `/v1/tenants/${each.tenant.id}/invitations`, given);
       }
+      for (const content of ['1', '2']) await addJob(cluster.databases.ledger.adminUrl, each.tenant.id, Buffer.from(content));
       for (const max_count of [1, 2]) {
         const limit = { account_code: 'SETTLEMENT-USD', currency: 'USD', side: 'debit', window: { rolling_seconds: 60 } };
         await each.post('limits', { ...limit, max_count });
+        await each.post('periods/close', { through: `202${max_count}-12-31` });
       }
     }
     for (const operation of withCursor) {

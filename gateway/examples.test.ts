@@ -1,3 +1,4 @@
+import { addJob } from '../test/jobs.ts';
 import { addMember } from '../test/members.ts';
 import { startCheckedCluster, type CheckedCluster, type Operation } from '../test/contract.ts';
 
@@ -15,8 +16,8 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
   const operation = cluster.contract.operations.find((each) => each.id === id) as Operation;
   const { parameters, requestBody } = operation.definition as { parameters: Parameter[]; requestBody?: any };
   const shown = (place: string, body = 'example'): Record<string, string> => {
-    // A cursor is good for one tenant only.
-    const given = parameters.filter((each) => each.in === place && each.name !== 'cursor');
+    // A cursor is good for one tenant only; a sequence and a time are two ways to say what is known.
+    const given = parameters.filter((each) => each.in === place && !['cursor', 'known_sequence'].includes(each.name));
     return Object.fromEntries(given.map(({ name, example, examples }) => [name, String(example ?? examples?.[body]?.value)]));
   };
   const examples = shown('path');
@@ -52,6 +53,7 @@ test('the examples of the document are accepted as they stand, from registration
     'confirmTotp',
     'deleteTotp',
     'updateTenant',
+    'reopenPeriod',
     'reverseTransaction',
     'updateAccount',
     'captureHold',
@@ -100,6 +102,7 @@ test('the examples of the document are accepted as they stand, from registration
   await all('listHolds', 'getHold');
   await all(
     'getBalance',
+    'listDailyBalances',
     'listBalanceHistory',
     'listTransactions',
     'getTransaction',
@@ -110,6 +113,7 @@ test('the examples of the document are accepted as they stand, from registration
   );
   known['limit_id'] = (await all('createLimit')).limit.limit_id;
   await all('listLimits', 'getLimit', 'getLimitUsage', 'updateLimit', 'deleteLimit');
+  await all('closePeriod', 'listPeriods');
   await all('getWebhook', 'rotateWebhookSecret', 'updateWebhook', 'updateWebhooks');
   // Where nobody listens, and not the address that is shown.
   const own = { key: known['apiKeyToken'], body: { url: 'http://127.0.0.1:9/hook', enabled: true } };
@@ -122,13 +126,17 @@ test('the examples of the document are accepted as they stand, from registration
   for (const id of ['confirmTotp', 'deleteTotp', 'updateTenant']) expect([id, (await send(id)).statuses]).toEqual([id, [403]]);
 
   // The last of the bodies would do once more what can be done once.
+  known['job_id'] = await addJob(cluster.databases.ledger.adminUrl, tenant.id, Buffer.from('a,b'));
+  await all('listJobs', 'getJob', 'getJobResult', 'deleteJob');
   expect((await send('reverseTransaction')).statuses).toEqual([201, 201, 409]);
   expect((await send('captureHold')).statuses).toEqual([201, 201]);
   expect((await send('voidHold')).statuses).toEqual([409, 409]);
   expect((await send('updateAccount')).statuses).toEqual([200, 200, 409]);
-  expect((await send('updateBooks')).statuses).toEqual([200, 409, 200]);
+  // The time zone of closed books, a version of before, and days that are closed for ever.
+  expect((await send('updateBooks')).statuses).toEqual([400, 409, 200]);
+  expect((await send('reopenPeriod')).statuses).toEqual([201, 422]);
 
-  // No identity provider is set up; the token that is shown is nobody's; and what was deleted by one of two paths is gone.
+  // No identity provider is set up; the token that is shown is nobody's; what was deleted by one of two paths is gone, and a stream has no end.
   const unsent = cluster.contract.operations.filter(({ id: each, tag }) => tag !== 'Operations' && !sent.has(each));
   expect(unsent.map(({ id: each }) => each).sort()).toEqual([
     'acceptInvitation',
@@ -139,6 +147,7 @@ test('the examples of the document are accepted as they stand, from registration
     'refresh',
     'resetPassword',
     'startOidc',
+    'streamEvents',
     'verifyEmail',
   ]);
 });

@@ -1,5 +1,6 @@
 // The fields of requests with their bounds. Lengths are in code points.
 import { Type, type TObject, type TProperties, type TSchemaOptions, type TUnsafe } from 'typebox';
+import { instantOf } from '../services/platform/calendar.ts';
 import { currencies } from '../services/platform/money.ts';
 import { printable, printableTrimmed } from '../services/platform/printable.ts';
 
@@ -30,7 +31,7 @@ export const webhookEvents = [
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Kinds of transactions. */
-export const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'capture'] as const;
+export const transactionKinds = ['single', 'double', 'reversal', 'exchange', 'capture', 'closing'] as const;
 /** Statuses of holds: how they ended. */
 export const holdStatuses = ['pending', 'captured', 'voided', 'expired'] as const;
 /** Sides of an entry. */
@@ -38,6 +39,8 @@ export const sides = ['debit', 'credit'] as const;
 
 /** What happens to a posting into a closed period. */
 export const lateEntries = ['refuse', 'next_open'] as const;
+/** Closings and reopenings of periods. */
+export const periodActions = ['close', 'reopen'] as const;
 
 /** What a velocity limit counts. */
 export const limitSubjects = ['account', 'each', 'sum'] as const;
@@ -58,8 +61,13 @@ function isDate(text: string): boolean {
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(text);
 }
 
+// Whether a zone has skipped a day is found when it is known.
+const isInstant = (text: string): boolean => instantOf(text, 'first', 'UTC') !== null;
+
 /** The formats of the schemas. */
 export const formats = {
+  instant: isInstant,
+  'instant-or-original': (text: string): boolean => text === 'original' || isInstant(text),
   email: emailPattern,
   date: isDate,
   // An offset may lead beyond the year 9999.
@@ -162,6 +170,15 @@ export function idOf(prefix: string, about: string): TUnsafe<string> {
 
 /** A time with its offset, RFC 3339. */
 export const time = Type.Unsafe<string>({ type: 'string', format: 'date-time', example: '2030-01-31T12:00:00Z' });
+
+/** A day of the books' time zone, or a time with its offset to the millisecond. `BooksTimes` reads it. */
+export const instant = Type.Unsafe<string>({
+  type: 'string',
+  format: 'instant',
+  'x-published': { format: undefined },
+  description: 'A day of the books’ time zone, or RFC 3339 with an offset and at most three fraction digits.',
+  example: '2030-01-31',
+});
 
 /** A whole number. */
 export function whole(minimum: number, maximum: number, options: Options): TUnsafe<number> {

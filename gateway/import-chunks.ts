@@ -1,6 +1,7 @@
 // Reads an import: lines become items as they arrive, in chunks that the ledger decides with one call.
+import { ConnectError } from '@connectrpc/connect';
 import { entriesOf, maxEntries, type Item } from './batch-items.ts';
-import { ApiError } from './errors.ts';
+import { ApiError, apiErrorOf } from './errors.ts';
 import { LineSplitter, type Line } from './ndjson.ts';
 
 /** A line as an item. */
@@ -15,7 +16,7 @@ const [maxLines, maxBytes] = [250, 1 << 20];
 /** Chunks of the lines of a stream. */
 export class ChunkReader {
   private readonly pieces: AsyncIterator<Buffer>;
-  private readonly read: (bytes: Buffer) => Item;
+  private readonly read: (bytes: Buffer) => Promise<Item>;
   private readonly splitter = new LineSplitter(maxLineBytes);
   /** Lines that are in no chunk yet, from `position` on. */
   private waiting: Line[] = [];
@@ -26,7 +27,7 @@ export class ChunkReader {
   hasEnded = false;
 
   /** `isCut`: whether the stream has ended before the last of its lines. */
-  constructor(pieces: AsyncIterable<Buffer>, read: (bytes: Buffer) => Item, isCut: () => boolean) {
+  constructor(pieces: AsyncIterable<Buffer>, read: (bytes: Buffer) => Promise<Item>, isCut: () => boolean) {
     this.pieces = pieces[Symbol.asyncIterator]();
     this.read = read;
     this.isCut = isCut;
@@ -52,7 +53,7 @@ export class ChunkReader {
     const isFree = (busy ?? new Promise(setImmediate)).then(() => true);
     for (;;) {
       for (let line = this.waiting[this.position]; line; line = this.waiting[this.position]) {
-        const item = itemOf(line, this.read);
+        const item = await itemOf(line, this.read);
         size.bytes += line.bytes?.length ?? 0;
         size.entries += item.command instanceof ApiError ? 0 : entriesOf(item.command);
         if (chunk.length > 0 && (chunk.length === maxLines || size.bytes > maxBytes || size.entries > maxEntries)) return chunk;
@@ -79,12 +80,14 @@ export class ChunkReader {
   }
 }
 
-function itemOf({ bytes }: Line, read: (bytes: Buffer) => Item): Item {
+async function itemOf({ bytes }: Line, read: (bytes: Buffer) => Promise<Item>): Promise<Item> {
   try {
-    if (bytes) return read(bytes);
+    if (bytes) return await read(bytes);
     throw new ApiError('payload_too_large', { message: 'the line is larger than 1 MiB' });
   } catch (error) {
-    if (error instanceof ApiError) return { op: undefined, id: undefined, body: undefined, command: error };
+    // The time zone of its date may be unknown, because the ledger is away.
+    const command = error instanceof ConnectError ? apiErrorOf(error, undefined) : error;
+    if (command instanceof ApiError) return { op: undefined, id: undefined, body: undefined, command };
     throw error;
   }
 }

@@ -7,7 +7,7 @@ import type { AccountNode, Balance, BalanceChange, CommandResult, Transaction } 
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { changedPeriod } from '../services/platform/books-records.ts';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
-import { holdRecord, originRecord } from '../services/platform/payment-records.ts';
+import { balanceUpdateRecord, holdRecord, originRecord } from '../services/platform/payment-records.ts';
 import { rateLimitHeaders } from './errors.ts';
 
 /** The media type of an answer that is written as text. */
@@ -192,7 +192,10 @@ const originJson = (origin: Origin | undefined): string => (origin ? JSON.string
 /** `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. */
 export function transactionJson(transaction: Transaction): string {
   const { transactionId, idempotencyKey, description, reference, metadata, sequence } = transaction;
-  const time = timeOf(transaction.createdMs);
+  const createdAt = timeOf(transaction.createdMs);
+  const { effectiveMs, requestedEffectiveMs } = transaction;
+  const effectiveAt = effectiveMs === undefined ? createdAt : timeOf(effectiveMs);
+  const requestedAt = requestedEffectiveMs === undefined ? 'null' : `"${timeOf(requestedEffectiveMs)}"`;
   let entries = '';
   for (const { accountId, accountCode, amount, side, currency, balanceAfter, counter } of transaction.entries) {
     if (entries !== '') entries += ',';
@@ -204,7 +207,8 @@ export function transactionJson(transaction: Transaction): string {
     `{"transaction_id":${ownId},"kind":"${transaction.kind}","status":"${transaction.status}","idempotency_key":${key},` +
     `"description":${description === '' ? '""' : quote(description)},"reference":${reference === undefined ? 'null' : quote(reference)},` +
     `"currency":${orNull(transaction.currency)},"amount":${orNull(transaction.amount)},"entries":[${entries}],` +
-    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${time}","created_at":"${time}","sequence":${sequence === 0n ? 'null' : sequence},` +
+    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${effectiveAt}",` +
+    `"requested_effective_at":${requestedAt},"created_at":"${createdAt}","sequence":${sequence === 0n ? 'null' : sequence},` +
     `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)},"origin":${originJson(transaction.origin)},` +
     `"unreversed":${transaction.unreversed ? JSON.stringify(transaction.unreversed.amounts) : 'null'}}`
   );
@@ -222,13 +226,15 @@ export function commandFields({ transaction, hold }: CommandResult): string {
   return hold ? `${ofTransaction}${transaction ? ',' : ''}"hold":${holdJson(hold)}` : ofTransaction;
 }
 
-/** `data.balance` as JSON. */
+/** `data.balance` as JSON. Holds are not known of the past. */
 export function balanceJson(balance: Balance): string {
   const { accountId, accountCode, currency, debits, credits, pendingDebits, pendingCredits, available, version, updatedMs } = balance;
+  const held = (amount: string) => orNull(amount === '' ? undefined : amount);
   return (
     `{"account_id":"${accountId}","account_code":"${accountCode}","currency":"${currency}","balance":"${balance.balance}",` +
-    `"debits":"${debits}","credits":"${credits}","pending_debits":"${pendingDebits}","pending_credits":"${pendingCredits}",` +
-    `"available":"${available}","version":${version},"updated_at":${updatedMs === undefined ? 'null' : `"${timeOf(updatedMs)}"`}}`
+    `"debits":"${debits}","credits":"${credits}","pending_debits":${held(pendingDebits)},"pending_credits":${held(pendingCredits)},` +
+    `"available":${held(available)},"version":${version},"updated_at":${orNull(optionalTime(updatedMs) ?? undefined)},` +
+    `"as_of":${orNull(optionalTime(balance.asOfMs) ?? undefined)},"known_sequence":${balance.knownSequence ?? 'null'}}`
   );
 }
 
@@ -249,15 +255,18 @@ export function eventJson(event: Event): string {
     created: Math.floor(Number(createdMs) / 1000),
     actor,
     request_id: requestId === '' ? null : requestId,
-    hash: Buffer.from(event.hash).toString('hex'),
-    previous_hash: Buffer.from(event.previousHash).toString('hex'),
+    // Derived events are not in the log.
+    ...(event.part === 0 && {
+      hash: Buffer.from(event.hash).toString('hex'),
+      previous_hash: Buffer.from(event.previousHash).toString('hex'),
+    }),
   };
   return `${JSON.stringify(fields).slice(0, -1)},"data":${eventDataJson(event)}}`;
 }
 
-function eventDataJson({ data, type, sequence }: Event): string {
+function eventDataJson({ data, type, sequence, createdMs }: Event): string {
   const position = `"sequence":${sequence}`;
-  if (data.case === 'transactionPosted') return `${postedFields(data.value)},${position}}`;
+  if (data.case === 'transactionPosted') return `${postedFields(data.value, createdMs)},${position}}`;
   if (data.case === 'accountCreated' && data.value.account) {
     return `${accountFields(data.value.account)},"template":${orNull(data.value.template)},${position}}`;
   }
@@ -271,6 +280,11 @@ function eventDataJson({ data, type, sequence }: Event): string {
     const more = type === 'hold.voided' ? { void_description: description } : {};
     return `${openWith({ ...holdRecord(hold), ...more }, hold.metadata)}}`;
   }
+  if (data.case === 'balanceUpdated') return JSON.stringify(balanceUpdateRecord(data.value, Number(sequence)));
+  if (data.case === 'holdCaptured' && data.value.hold) {
+    const { hold, transactionId } = data.value;
+    return `${openWith({ ...holdRecord(hold), transaction_id: transactionId }, hold.metadata)}}`;
+  }
   if (data.case === 'definitionChanged') {
     const { kind, id, version, record = 'null' } = data.value;
     return `{"kind":"${kind}","id":${quote(id)},"version":${version},"record":${record}}`;
@@ -282,7 +296,7 @@ function eventDataJson({ data, type, sequence }: Event): string {
   throw new Error(`an event of the log with unknown data: ${String(data.case)}`);
 }
 
-function postedFields(posted: TransactionPosted): string {
+function postedFields(posted: TransactionPosted, createdMs: bigint): string {
   const { transactionId, kind, idempotencyKey, description, reference = null, reverses = null } = posted;
   const currencies = new Set(posted.entries.map((entry) => entry.currency));
   const debits = posted.entries.filter((entry) => entry.side === 'debit').map((entry) => toMinor(entry.amount) ?? 0n);
@@ -303,6 +317,8 @@ function postedFields(posted: TransactionPosted): string {
       balance_after: balanceAfter,
       counter,
     })),
+    effective_at: timeOf(posted.effectiveMs ?? createdMs),
+    requested_effective_at: optionalTime(posted.requestedEffectiveMs),
     reverses,
     origin: originRecord(posted.origin),
     unreversed: posted.unreversed?.amounts ?? null,

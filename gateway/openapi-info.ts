@@ -1,6 +1,8 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
 import { batchSchemas } from './batch-schemas.ts';
+import { balanceSchemas } from './balance-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
+import { jobSchemas } from './job-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
@@ -38,6 +40,7 @@ export const documentInfo = {
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
+    { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
     {
       name: 'Webhooks',
@@ -70,6 +73,15 @@ export const documentInfo = {
 
 /** The document's schemas by name, without those of answers. */
 export const documentSchemas: Record<string, object> = {
-  ...published({ ...schemas, ...paymentSchemas, ...batchSchemas, ...booksSchemas, ...teamSchemas, ...webhookSchemas }),
+  ...published({
+    ...schemas,
+    ...paymentSchemas,
+    ...batchSchemas,
+    ...balanceSchemas,
+    ...booksSchemas,
+    ...jobSchemas,
+    ...teamSchemas,
+    ...webhookSchemas,
+  }),
   ...Object.fromEntries(Object.entries(words).map(([name, values]) => [name, { type: 'string', enum: [...values] }])),
 };

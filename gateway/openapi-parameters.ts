@@ -13,6 +13,7 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   invitation_id: { type: 'string', description: 'Id of the invitation.', example: 'inv_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   account_code: { ...accountCode, description: 'Code of the account.' },
   limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
+  job_id: { type: 'string', description: 'Id of the job.', example: 'job_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   provider: { type: 'string', description: 'Name of an identity provider in `OIDC_PROVIDERS`.', example: 'google' },
   delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
 };

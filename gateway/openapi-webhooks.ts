@@ -1,4 +1,5 @@
 // The `webhooks` of the OpenAPI document: one for each event type, and the schemas of their bodies.
+import { balance } from './balance-schemas.ts';
 import { changedPeriod } from './books-schemas.ts';
 import { webhookEvents } from './fields.ts';
 import { paymentSchemas } from './payment-schemas.ts';
@@ -32,7 +33,6 @@ const fieldsOf = (name: string): Fields => (answered[name] as { properties: Fiel
 const pick = (fields: Fields, ...names: string[]): Fields => Object.fromEntries(names.map((name) => [name, fields[name]]));
 
 const transaction = fieldsOf('Transaction');
-const balance = fieldsOf('Balance');
 const account = fieldsOf('Account');
 const hold = fieldsOf('Hold');
 const maybe = (schema: unknown): Fields => ({ ...(schema as Fields), type: [(schema as Fields)['type'], 'null'] });
@@ -52,17 +52,17 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   'transaction.posted': {
     ...pick(transaction, 'transaction_id', 'kind', 'idempotency_key', 'description', 'reference', 'currency', 'amount'),
     lines: { type: 'array', items: ref('TransactionPostedLine') },
-    ...pick(transaction, 'reverses', 'origin', 'metadata'),
+    ...pick(transaction, 'effective_at', 'requested_effective_at', 'reverses', 'origin', 'metadata'),
     unreversed: {
       type: ['array', 'null'],
-      items: balance['debits'],
+      items: balance.debits,
       description: 'Of a reversal: what is left to reverse of the transaction in `reverses`, by its entries; null: nothing.',
     },
     sequence,
   },
   'balance.updated': {
     ...pick(balance, 'account_id', 'account_code', 'currency', 'balance'),
-    previous_balance: { ...(balance['balance'] as Fields), description: 'The balance before.' },
+    previous_balance: { ...balance.balance, description: 'The balance before.' },
     ...pick(balance, 'debits', 'credits', 'pending_debits', 'pending_credits', 'available', 'version'),
     transaction_id: { ...maybe(transaction_id), description: 'null: a hold was made, voided or has expired.' },
     hold_id: { ...maybe(hold['hold_id']), description: 'The hold that was made, captured, voided or has expired; null: another posting.' },

@@ -16,6 +16,7 @@ const prefixes = {
   hold_id: 'hold',
   key_id: 'key',
   limit_id: 'limit',
+  job_id: 'job',
   delivery_id: 'wh_delivery',
   user_id: 'user',
   invitation_id: 'inv',

@@ -62,6 +62,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   getLimitUsage: 'accounts:read',
   listAccounts: 'accounts:read',
   listLimits: 'accounts:read',
+  listPeriods: 'accounts:read',
   createAccount: 'accounts:write',
   createAccounts: 'accounts:write',
   createLimit: 'accounts:write',
@@ -69,12 +70,20 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   setUpChart: 'accounts:write',
   updateAccount: 'accounts:write',
   updateBooks: 'accounts:write',
+  closePeriod: 'periods:close',
+  reopenPeriod: 'periods:reopen',
   updateLimit: 'accounts:write',
   getBalance: 'balances:read',
   listBalanceHistory: 'balances:read',
+  listJobs: 'reports:read',
+  getJob: 'reports:read',
+  deleteJob: 'reports:read',
+  getJobResult: 'reports:read',
+  listDailyBalances: 'balances:read',
   getHold: 'transactions:read',
   getTransaction: 'transactions:read',
   listEvents: 'transactions:read',
+  streamEvents: 'transactions:read',
   listHolds: 'transactions:read',
   listTransactions: 'transactions:read',
   captureHold: 'transactions:write',
@@ -135,7 +144,10 @@ const isScope = (by: string): by is Scope => (scopes as readonly string[]).inclu
 /** Calls an operation with a body that fails every check after those of the caller, and, unless it reads, malformed ids. */
 const ask = (operation: Operation, key: string) => {
   const { method, path } = operation;
-  const hopeless: RestOptions = method === 'GET' ? {} : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
+  const hopeless: RestOptions =
+    method === 'GET'
+      ? { headers: { 'last-event-id': 'none' } }
+      : { body: Buffer.alloc(1_048_577, '{'), headers: { 'content-type': 'text/plain' } };
   const filled = path
     .replace('{slug}', tenant.slug)
     .replace('{tenant_id}', tenant.id)

@@ -96,6 +96,10 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
   if (tag === 'decimal' && schema['x-digits'] !== undefined)
     return 'must be a decimal string with at most 12 digits before and 12 after the point';
   if (tag === 'datetime' && schema['format'] === 'date-time') return 'must be a time like 2030-01-31T12:00:00Z';
+  if (tag === 'datetime' && String(schema['format']).startsWith('instant')) {
+    const more = schema['format'] === 'instant' ? '' : ', or original';
+    return `must be a date like 2030-01-31 or a time like 2030-01-31T12:00:00.000Z${more}`;
+  }
   if (tag === 'datetime') return 'must be a date like 2030-01-31';
   if (tag === 'printable' && schema['x-secret'] === true) return 'must consist of printable characters';
   if (tag === 'gt' && schema['x-future'] === true) return 'must be in the future';

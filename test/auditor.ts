@@ -2,6 +2,10 @@
 import { createClient, type Client } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
+import type { JobKinds } from '../services/ledger/auditor/job-kinds.ts';
+import { jobKinds } from '../services/ledger/auditor/job-list.ts';
+import { Indexer } from '../services/ledger/auditor/indexer.ts';
+import { JobRunner } from '../services/ledger/auditor/job-runner.ts';
 import { auditorRoutes } from '../services/ledger/auditor/rpc.ts';
 import { ledgerPlans } from '../services/ledger/query-plans.ts';
 import { openCaller } from '../services/platform/caller.ts';
@@ -20,20 +24,31 @@ export interface RunningAuditor {
   /** Connections of its role. */
   pool: Pool;
   metrics: Registry;
+  /** Its connection that sees the jobs of all tenants. */
+  all: Pool;
   end(): Promise<void>;
 }
 
 const logger = openLog('test', 'silent');
 
-/** Starts an auditor on the database of a ledger, as `startLedger` returns it. */
-export async function startAuditor(database: FreshDatabase): Promise<RunningAuditor> {
+/** Starts an auditor on the database of a ledger, as `startLedger` returns it. `kinds`: of jobs, in addition to those of the product. */
+export async function startAuditor(
+  database: FreshDatabase,
+  { kinds: more = {}, leaseMs = 60_000 }: { kinds?: JobKinds; leaseMs?: number } = {},
+): Promise<RunningAuditor> {
+  const kinds = { ...jobKinds, ...more };
   const maxMessageBytes = 32 << 20;
   const settings = { ...ledgerPlans, ...longTransactionTimeouts };
   const pool = openPool(database.auditorUrl ?? '', { name: 'test', max: 8, logger, settings });
   const metrics = new Registry();
+  const all = openPool(database.auditorUrl ?? '', { name: 'all', max: 1, logger, settings: { ...settings, 'app.runner': 'on' } });
+  const jobs = openPool(database.auditorUrl ?? '', { name: 'jobs', max: 4, logger, settings });
+  const ofIndexer = openPool(database.auditorUrl ?? '', { name: 'index', max: 1, logger, settings: { ...settings, 'app.indexer': 'on' } });
+  const indexer = new Indexer({ pool: ofIndexer, pollMs: 50, logger, metrics });
+  const runner = new JobRunner({ kinds, reads: jobs, work: pool, all, logger, metrics, leaseMs, pollMs: 50 });
   const served = await startGrpcServer({
     services: [AuditService],
-    routes: auditorRoutes({ pool: new SharedPool(pool), maxMessageBytes }),
+    routes: auditorRoutes({ pool: new SharedPool(pool), kinds, started: () => runner.wake() }),
     maxMessageBytes,
     metrics,
   });
@@ -42,9 +57,12 @@ export async function startAuditor(database: FreshDatabase): Promise<RunningAudi
     client: createClient(AuditService, withLongDeadline(caller)),
     pool,
     metrics,
+    all,
     async end() {
       caller.close();
       await served.close();
+      await Promise.all([runner.close(), indexer.close()]);
+      await Promise.all([jobs.end(), all.end(), ofIndexer.end()]);
       await pool.end();
     },
   };

@@ -19,6 +19,7 @@ import {
 } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
+import { scopes as everyScope } from '../services/platform/roles.ts';
 import { mailsIn, type Mail } from './mails.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
 
@@ -101,11 +102,6 @@ export interface Tenant {
   slug: string;
   owner: Person;
 }
-
-const everyScope = [
-  ...['accounts:read', 'accounts:write', 'balances:read', 'transactions:read', 'transactions:write'],
-  ...['webhooks:manage', 'limits:override'],
-];
 
 /** Starts identity, ledger, notifier, auditor and gateway and resolves when all of them are ready. One cluster serves a whole test file. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
@@ -284,7 +280,7 @@ export function clientOf(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant
       const { tenant } = await made('/v1/tenants', owner.token, { name: slug, slug, business_type: businessType });
       return { id: tenant.id, slug, owner };
     },
-    apiKey: async (tenant, scopes = everyScope) => {
+    apiKey: async (tenant, scopes = [...everyScope]) => {
       const data = await made(`/v1/tenants/${tenant.id}/api-keys`, tenant.owner.token, { name: 'test', scopes });
       return data.api_key.key;
     },

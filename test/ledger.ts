@@ -3,6 +3,7 @@ import { createClient, type Client } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { DueHolds } from '../services/ledger/due.ts';
+import { features, type Feature } from '../services/ledger/feature-switch.ts';
 import { ledgerPlans } from '../services/ledger/query-plans.ts';
 import { ledgerRoutes } from '../services/ledger/rpc.ts';
 import { Writer } from '../services/ledger/writer.ts';
@@ -33,13 +34,13 @@ export async function startLedger({
   maxMessageBytes = 32 << 20,
   lockTimeout = longLockTimeouts.lock_timeout,
   database: given,
-  hasPayments = true,
+  enabled = features,
   duePollMs,
 }: {
   maxMessageBytes?: number;
   lockTimeout?: string;
   database?: FreshDatabase;
-  hasPayments?: boolean;
+  enabled?: readonly Feature[];
   duePollMs?: number;
 } = {}): Promise<RunningLedger> {
   const database = given ?? (await freshDatabase('ledger', { migrated: true }));
@@ -52,7 +53,13 @@ export async function startLedger({
   const due = duePollMs === undefined ? null : new DueHolds({ pool: duePool, writer, pollMs: duePollMs, logger, metrics });
   const served = await startGrpcServer({
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads: pool, maxMessageBytes, committed: () => undefined, hasPayments: () => hasPayments }),
+    routes: ledgerRoutes({
+      writer,
+      reads: pool,
+      maxMessageBytes,
+      committed: () => undefined,
+      isEnabled: (feature) => enabled.includes(feature),
+    }),
     maxMessageBytes,
     metrics,
   });

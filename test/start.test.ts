@@ -182,13 +182,13 @@ describe('npm start', () => {
     expect(await auth(await running.ready, 'login')).toBe(200);
   });
 
-  test('stops after npm alone was killed, so that a new start finds the data, and lets data of an older version use payments', async () => {
+  test('stops after npm alone was killed, so that a new start finds the data, and lets data of an older version use all features', async () => {
     await withClient(savedDatabases(dataDirectory)['ledger']!.ownerUrl, (client) => client.query('delete from enabled'));
     process.kill(running.process.pid!, 'SIGKILL');
     running = start();
     expect(await auth(await running.ready, 'login')).toBe(200);
-    const command = start({}, ['npm', 'run', '--silent', 'ledger', '--', 'enable', 'payments']);
-    expect([await command.ended, command.output()]).toEqual([0, 'payments are enabled already\n']);
+    const command = start({}, ['npm', 'run', '--silent', 'ledger', '--', 'enable', 'payments', 'books']);
+    expect([await command.ended, command.output()]).toEqual([0, 'payments are enabled already\nbooks are enabled already\n']);
   });
 
   test('recovers on the same data after everything was killed', async () => {

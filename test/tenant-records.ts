@@ -1,13 +1,14 @@
 // A tenant with one record of each kind, for tests that name them in paths and messages.
 import type { Cluster, Person, Tenant } from './cluster.ts';
+import { addJob } from './jobs.ts';
 
-/** A tenant with a wallet's chart, a posting, a hold, a velocity limit, a webhook that nobody answers, a delivery, and a second API key. */
+/** A tenant with a wallet's chart, a posting, a hold, a velocity limit, a job, a webhook that nobody answers, a delivery, and a second API key. */
 export interface TenantRecords {
   tenant: Tenant;
   /** With every scope. */
   key: string;
   /** By the names that paths have for them. `key_id`: of the second key. */
-  ids: Record<'transaction_id' | 'hold_id' | 'limit_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
+  ids: Record<'transaction_id' | 'hold_id' | 'limit_id' | 'job_id' | 'delivery_id' | 'key_id' | 'account_code', string>;
 }
 
 /** Makes a tenant with its records. Throws where one is refused. */
@@ -39,7 +40,8 @@ export async function newTenantRecords(
   const { delivery_id } = await made(`${path}/webhooks/test`, {});
   const keys = `/v1/tenants/${tenant.id}/api-keys`;
   const { api_key } = (await made(keys, { name: 'x', scopes: ['reports:read'] }, tenant.owner.token)).data;
+  const job_id = await addJob(cluster.databases.ledger.adminUrl, tenant.id, Buffer.from('a,b'));
   const { transaction_id } = transaction;
-  const ids = { transaction_id, hold_id: hold.hold_id, limit_id: limit.limit_id, delivery_id, key_id: api_key.id, account_code };
+  const ids = { transaction_id, hold_id: hold.hold_id, limit_id: limit.limit_id, job_id, delivery_id, key_id: api_key.id, account_code };
   return { tenant, key, ids };
 }

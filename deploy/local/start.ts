@@ -12,7 +12,7 @@ import { BadSetting, Settings, hostAndPort, isProduction } from '../../services/
 import { Children, describeEnding, endRecorded, type Child, type ChildOptions } from './children.ts';
 import { createDatabase, revokePublicConnect, saveDatabases, setPasswords, type DatabasePlan, type ServiceDatabase } from './databases.ts';
 import {
-  enablePaymentsChild,
+  enableChild,
   gatewayChild,
   migrateChild,
   root,
@@ -112,7 +112,7 @@ async function start(): Promise<void> {
   };
   say('migrating the databases');
   await Promise.all(services.map((service) => runToEnd(children, migrateChild(service, plan))));
-  await runToEnd(children, enablePaymentsChild(plan));
+  await runToEnd(children, enableChild(plan));
   for (const service of services) await revokePublicConnect(databases[service]);
   say(`starting ${servers.join(', ')} and the gateway`);
   for (const service of servers)

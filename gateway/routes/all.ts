@@ -11,9 +11,11 @@ import { booksRoutes } from './books.ts';
 import { chartRoutes } from './chart.ts';
 import { deliveryRoutes } from './deliveries.ts';
 import { emailRoutes } from './email-verification.ts';
+import { eventStreamRoutes } from './event-stream.ts';
 import { eventRoutes } from './events.ts';
 import { importRoutes } from './import.ts';
 import { invitationRoutes } from './invitations.ts';
+import { jobRoutes } from './jobs.ts';
 import { keyRoutes } from './keys.ts';
 import { memberRoutes } from './members.ts';
 import { newAccountRoutes } from './new-accounts.ts';
@@ -22,6 +24,7 @@ import { oidcRoutes, type OidcSettings } from './oidc.ts';
 import { operationRoutes, type Operations } from './operations.ts';
 import { exchangeRoutes } from './exchange.ts';
 import { passwordRoutes } from './passwords.ts';
+import { periodRoutes } from './periods.ts';
 import { postingRoutes } from './postings.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
@@ -33,7 +36,7 @@ import { velocityRoutes } from './velocity.ts';
 import { webhookRoutes } from './webhooks.ts';
 
 /** Registers them. */
-export function registerRoutes(app: App, parts: Services & Operations & OidcSettings): void {
+export function registerRoutes(app: App, parts: Services & Operations & OidcSettings & { maxInFlight: number }): void {
   userRoutes(app, parts);
   emailRoutes(app, parts);
   passwordRoutes(app, parts);
@@ -60,7 +63,10 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   holdReads(app, parts);
   balanceRoutes(app, parts);
   booksRoutes(app, parts);
+  jobRoutes(app, parts);
+  periodRoutes(app, parts);
   eventRoutes(app, parts);
+  eventStreamRoutes(app, parts);
   webhookRoutes(app, parts);
   deliveryRoutes(app, parts);
   operationRoutes(app, parts);

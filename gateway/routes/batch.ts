@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Command } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { entriesOf, errorOfItem, failed, maxEntries, outcomeJson, outcomeOf, readItem, type Item } from '../batch-items.ts';
+import { entriesOf, errorOfItem, failed, maxEntries, outcomeJson, outcomeOf, readItem, timeOfItem, type Item } from '../batch-items.ts';
 import { anyItem, batchRecord } from '../batch-schemas.ts';
 import { ApiError, validationError } from '../errors.ts';
 import { flag, object, optional } from '../fields.ts';
@@ -13,7 +13,7 @@ import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { submit } from '../submit.ts';
 import { exampleHold } from './holds.ts';
-import { accountErrors, exampleTransaction, postingErrors } from './postings.ts';
+import { accountErrors, exampleTransaction, postingErrors, timeErrors } from './postings.ts';
 
 const maxItems = 1_000;
 
@@ -74,6 +74,7 @@ const errorFields: Exclude<Doc['errorFields'], undefined> = {
   account_is_system: { field: 'items[0].account_code' },
   condition_failed: [{ field: 'items[0].entries[0].require.available.gte' }, { field: 'items[0].require[0].available.gte' }],
   too_late: { field: 'items[0].valid_until' },
+  ...Object.fromEntries([...timeErrors, 'effective_before_original'].map((code) => [code, { field: 'items[0].effective_at' }])),
   unbalanced: { field: 'items[0].entries' },
   idempotency_key_reused: { field: 'items[0].idempotency_key' },
   entries_mismatch: [{ field: entryField }, { field: 'items[0].amount', value: '60.00' }],
@@ -134,6 +135,8 @@ export function batchRoutes(app: App, services: Services): void {
           },
           errors: [
             ...postingErrors,
+            ...timeErrors,
+            ...(['effective_before_original', 'future_dated'] as const),
             ...(['unbalanced', 'account_is_system', 'transaction_not_found', 'already_reversed', 'reversal_exceeded'] as const),
             ...(['hold_not_found', 'hold_ended', 'hold_exceeded', 'entries_mismatch'] as const),
           ],
@@ -144,7 +147,8 @@ export function batchRoutes(app: App, services: Services): void {
     async (request, reply) => {
       const { body, query } = request;
       const [atomic, dryRun] = [body.atomic === true, query.dry_run === true];
-      const items = body.items.map((item) => readItem(request, item, body));
+      const timeZone = await services.times.zoneFor(request.caller.tenantId, ...body.items.map(timeOfItem));
+      const items = body.items.map((item) => readItem({ request, whole: body, timeZone }, item));
       const commands = commandsOf(items, atomic);
       const decided = commands.length === 0 ? [] : await submit(services, request, commands, { atomic, dryRun });
       const results = decided.values();

@@ -105,7 +105,7 @@ export function booksRoutes(app: App, { ledger, times }: Services): void {
           ].join(' '),
           bodies: {
             zone: { timezone: 'Africa/Lagos', fiscal_year_end: '12-31' },
-            late: { late_entries: 'next_open', version: 3 },
+            late: { late_entries: 'next_open', version: 1 },
             lists: { cash_accounts: ['OPERATING-CASH'], indexed_metadata: ['order_id'] },
           },
           bodyOptional: true,

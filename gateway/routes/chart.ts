@@ -2,6 +2,8 @@
 import { Readable } from 'node:stream';
 import { Type } from 'typebox';
 import { missingScope } from '../auth.ts';
+import { asOf, asOfRequest } from '../as-of.ts';
+import { validationError } from '../errors.ts';
 import { accountCode, businessType, businessTypes, object, oneOf, whole } from '../fields.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
@@ -62,7 +64,7 @@ const exampleTree = [exampleAccount, exampleGroup, exampleTop].reduce<object[]>(
 )[0];
 
 /** `/accounts/setup` and `/accounts/hierarchy`. */
-export function chartRoutes(app: App, { ledger }: Services): void {
+export function chartRoutes(app: App, { ledger, times }: Services): void {
   app.post(
     '/v1/tenants/:slug/accounts/setup',
     {
@@ -114,6 +116,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
           depth: Type.Optional(
             whole(1, 32, { description: 'Levels to show, all by default; 1 is the root, or the top level, alone.', example: 3 }),
           ),
+          ...asOf,
         }),
       },
       config: {
@@ -126,6 +129,7 @@ export function chartRoutes(app: App, { ledger }: Services): void {
             'An answer of more than 20,000 accounts is rejected (422 `too_large`): read it in parts with `root` and `depth`.',
             'If a single level has more, list its accounts page by page with `GET …/accounts`.',
             'Where `depth` cuts, `children_count` shows that there is more, and balances include it.',
+            '`as_of`, `known_at` and `known_sequence` need `include=balances` and bound them as they bound a balance, of at most 100,000 accounts.',
             'Tree and balances are of one moment. A large answer is sent as it is read: a connection that ends early has failed.',
           ].join(' '),
           errors: ['account_not_found', 'too_large'],
@@ -143,7 +147,12 @@ export function chartRoutes(app: App, { ledger }: Services): void {
       const { caller, query } = request;
       const includeBalances = query.include === 'balances';
       if (includeBalances && !caller.scopes.has('balances:read')) throw missingScope('balances:read');
-      const asked = { tenantId: caller.tenantId, includeBalances, root: query.root, depth: query.depth };
+      if (!includeBalances && Object.keys(asOf).some((name) => query[name as keyof typeof asOf] !== undefined)) {
+        const message = 'include must be balances with as_of, known_at or known_sequence';
+        throw validationError([{ field: 'include', tag: 'required', value: '', message }]);
+      }
+      const bounds = await asOfRequest(times, caller.tenantId, query);
+      const asked = { tenantId: caller.tenantId, includeBalances, root: query.root, depth: query.depth, ...bounds };
       const parts = treeJson(ledger.streamHierarchy(asked, callOptions(request, 60_000)), includeBalances);
       // An error before the first part is answered as one.
       const first = await parts.next();

@@ -5,7 +5,7 @@ import { takeKeyHeader } from '../idempotency.ts';
 import { dryRunQuery, exchangeOf } from '../payment-fields.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountErrors, answers, exampleTransaction, idempotencyDoc, postingErrors, send } from './postings.ts';
+import { accountErrors, answers, exampleTransaction, idempotencyDoc, postingErrors, send, timeErrors } from './postings.ts';
 
 const exampleExchange = {
   idempotency_key: 'exchange-7',
@@ -56,7 +56,7 @@ const exampleEntries = [
 ];
 
 /** `POST /transactions/exchange`. */
-export function exchangeRoutes(app: App, { post }: Services): void {
+export function exchangeRoutes(app: App, { post, times }: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions/exchange',
     {
@@ -95,13 +95,14 @@ export function exchangeRoutes(app: App, { post }: Services): void {
               override: null,
             },
           }),
-          errors: postingErrors,
+          errors: [...postingErrors, ...timeErrors, 'future_dated'],
           errorFields: accountErrors('debit.account_code', 'credit.account_code', 'fees[0].account_code', 'spread.account_code'),
         },
       },
     },
     async (request, reply) => {
-      const posting = toPosting(request, request.body, [], request.query.dry_run === true);
+      const timeZone = await times.zoneFor(request.caller.tenantId, request.body.effective_at);
+      const posting = toPosting(request, request.body, [], { dryRun: request.query.dry_run === true, timeZone });
       posting.exchange = exchangeOf(request.body);
       return send(reply, await post(posting, reply.raw), posting.dryRun);
     },

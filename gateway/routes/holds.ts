@@ -154,16 +154,16 @@ export function holdRoutes(app: App, services: Services): void {
               example: { transaction: exampleCapture, hold: exampleCaptured },
             },
           },
-          errors: ['hold_not_found', 'hold_ended', 'hold_exceeded', ...partErrors],
+          errors: ['hold_not_found', 'hold_ended', 'hold_exceeded', 'future_dated', ...partErrors],
           errorFields: partErrorFields('hold_exceeded'),
         },
       },
     },
-    (request, reply) => {
-      return change(services, request, reply, {
-        case: 'capture',
-        value: toCapture(request.caller, pathId('hold_id', request.params), request.body),
-      });
+    async (request, reply) => {
+      const { body, caller, params } = request;
+      const timeZone = await services.times.zoneFor(caller.tenantId, body.effective_at);
+      const value = toCapture(caller, pathId('hold_id', params), body, timeZone);
+      return change(services, request, reply, { case: 'capture', value });
     },
   );
 

@@ -2,8 +2,8 @@
 import { PassThrough, Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { recheck } from '../auth.ts';
-import { readItem } from '../batch-items.ts';
+import { mustEnd } from '../auth.ts';
+import { readItem, timeOfItem } from '../batch-items.ts';
 import { ApiError } from '../errors.ts';
 import { flag, object, oneOf } from '../fields.ts';
 import { ChunkReader } from '../import-chunks.ts';
@@ -92,9 +92,10 @@ function importRoute(app: App, services: Services): void {
       const { body, query } = request;
       const dryRun = query.dry_run === true;
       const sent = (body ?? Readable.from([])) as Readable;
-      const read = (bytes: Buffer) => {
+      const read = async (bytes: Buffer) => {
         const item = parseBody(bytes);
-        return readItem(request, item, Object(item) as object);
+        const timeZone = await services.times.zoneFor(request.caller.tenantId, timeOfItem(item));
+        return readItem({ request, whole: Object(item) as object, timeZone }, item);
       };
       const reader = new ChunkReader(openLines(request, reply, sent, services.shutdown), read, () => !sent.readableEnded);
       const report = runImport({
@@ -141,12 +142,4 @@ function openLines({ raw }: FastifyRequest, reply: FastifyReply, body: Readable,
     bytes.destroy(raw.complete ? undefined : new Error('the client has left'));
   });
   return bytes;
-}
-
-/** Whether an import has to end: its key may have been revoked, and the process may be stopping. */
-async function mustEnd(request: FastifyRequest, reply: FastifyReply, shutdown: AbortSignal): Promise<ApiError | undefined> {
-  if (shutdown.aborted) return new ApiError('unavailable', { message: 'the server is stopping' });
-  const { check } = request.routeOptions.config;
-  const error = check && (await new Promise((done) => recheck(check)(request, reply, done)));
-  return error instanceof ApiError || error === undefined ? error : new ApiError('unavailable');
 }

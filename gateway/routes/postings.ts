@@ -43,6 +43,7 @@ export const exampleTransaction = {
   ],
   metadata: { order: 42 },
   effective_at: '2030-01-31T12:00:00.000Z',
+  requested_effective_at: null,
   created_at: '2030-01-31T12:00:00.000Z',
   sequence: 31,
   reverses: null,
@@ -83,7 +84,7 @@ export function idempotencyDoc(same: string, withoutKey: string): string {
 }
 /** What a second call of a posting does. */
 export const postingIdempotency = idempotencyDoc(
-  'kind, description, reference, metadata, `require`, `valid_until` and `override_reason`, and the same entries in the same order, however amounts and metadata are written',
+  'kind, description, reference, metadata, `effective_at`, `require`, `valid_until` and `override_reason`, and the same entries in the same order, however amounts and metadata are written',
   'a second call posts a second time: after a lost answer, check first whether it has posted.',
 );
 
@@ -103,12 +104,15 @@ export const postingErrors = [
   ...entryErrors,
 ];
 
+/** Errors of `effective_at`. */
+export const timeErrors = ['effective_at_out_of_range', 'period_closed'] as const;
+
 /** Examples of errors that blame the account of one of these fields, or of a condition. */
 export function accountErrors(...names: string[]): Exclude<Doc['errorFields'], undefined> {
   const fields = names.map((field) => ({ field }));
   const ofConditions = [...fields, { field: 'require[0].account_code' }];
   return {
-    ...Object.fromEntries(entryErrors.slice(0, -1).map((code) => [code, fields])),
+    ...Object.fromEntries([...entryErrors.slice(0, -1), 'future_dated'].map((code) => [code, fields])),
     limit_exceeded: [...fields, { ...fields[0], tag: 'max_amount', value: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' }],
     ...Object.fromEntries((['account_not_found', 'account_is_group', 'currency_not_allowed'] as const).map((code) => [code, ofConditions])),
   };
@@ -130,7 +134,7 @@ export function send(
 }
 
 /** `/transactions` and `/transactions/double-entry`. */
-export function postingRoutes(app: App, { post }: Services): void {
+export function postingRoutes(app: App, { post, times }: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions',
     {
@@ -154,14 +158,16 @@ export function postingRoutes(app: App, { post }: Services): void {
               { ...exampleTransaction.entries[1], account_code: 'SUSPENSE-USD', side: 'debit', balance_after: '-100.00', counter: true },
             ],
           }),
-          errors: [...postingErrors, 'account_is_system'],
+          errors: [...postingErrors, ...timeErrors, 'future_dated', 'account_is_system'],
           errorFields: accountErrors('account_code'),
         },
       },
     },
     async (request, reply) => {
       const { account_code, amount, side, currency } = request.body;
-      const posting = toPosting(request, request.body, [{ account_code, amount, side, currency }], request.query.dry_run === true);
+      const timeZone = await times.zoneFor(request.caller.tenantId, request.body.effective_at);
+      const options = { dryRun: request.query.dry_run === true, timeZone };
+      const posting = toPosting(request, request.body, [{ account_code, amount, side, currency }], options);
       return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );
@@ -181,13 +187,15 @@ export function postingRoutes(app: App, { post }: Services): void {
           idempotent: true,
           bodies: { deposit: { ...exampleBody, entries: exampleLines } },
           answers: answers(exampleTransaction),
-          errors: [...postingErrors, 'unbalanced'],
+          errors: [...postingErrors, ...timeErrors, 'future_dated', 'unbalanced'],
           errorFields: entriesErrorFields,
         },
       },
     },
     async (request, reply) => {
-      const posting = toPosting(request, request.body, request.body.entries, request.query.dry_run === true);
+      const timeZone = await times.zoneFor(request.caller.tenantId, request.body.effective_at);
+      const options = { dryRun: request.query.dry_run === true, timeZone };
+      const posting = toPosting(request, request.body, request.body.entries, options);
       return send(reply, await post(posting, reply.raw), posting.dryRun);
     },
   );

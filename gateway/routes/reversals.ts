@@ -8,10 +8,10 @@ import type { Doc } from '../openapi.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { submitOne } from '../submit.ts';
-import { answers, entriesErrorFields, exampleTransaction, idempotencyDoc, postingErrors, send } from './postings.ts';
+import { answers, entriesErrorFields, exampleTransaction, idempotencyDoc, postingErrors, send, timeErrors } from './postings.ts';
 
 /** Errors of captures and reversals, which take from entries that exist. */
-export const partErrors = ['unbalanced', 'entries_mismatch', ...postingErrors] as const;
+export const partErrors = ['unbalanced', 'entries_mismatch', ...postingErrors, ...timeErrors] as const;
 
 /** Examples of their fields. `exceeded`: the code for more than there is. */
 export function partErrorFields(exceeded: 'hold_exceeded' | 'reversal_exceeded'): Exclude<Doc['errorFields'], undefined> {
@@ -57,7 +57,7 @@ export function reversalRoutes(app: App, services: Services): void {
             })),
             reverses: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t7',
           }),
-          errors: ['transaction_not_found', 'already_reversed', 'reversal_exceeded', ...partErrors],
+          errors: ['transaction_not_found', 'already_reversed', 'reversal_exceeded', 'effective_before_original', ...partErrors],
           errorFields: partErrorFields('reversal_exceeded'),
         },
       },
@@ -65,7 +65,8 @@ export function reversalRoutes(app: App, services: Services): void {
     async (request, reply) => {
       const { body, caller, params, query } = request;
       const dryRun = query.dry_run === true;
-      const value = toReversal(caller, pathId('transaction_id', params), body);
+      const timeZone = await services.times.zoneFor(caller.tenantId, body.effective_at);
+      const value = toReversal(caller, pathId('transaction_id', params), body, timeZone);
       return send(reply, await submitOne(services, request, { case: 'reversal', value }, dryRun), dryRun);
     },
   );

@@ -12,6 +12,7 @@ export type Reason =
   | 'transaction_not_found'
   | 'hold_not_found'
   | 'limit_not_found'
+  | 'job_not_found'
   | 'account_code_taken'
   | 'chart_exists'
   | 'version_conflict'
@@ -30,6 +31,10 @@ export type Reason =
   | 'effective_before_original'
   | 'future_dated'
   | 'period_closed'
+  | 'index_building'
+  | 'filter_not_found'
+  | 'period_not_over'
+  | 'period_final'
   | 'condition_failed'
   | 'account_blocked'
   | 'limit_exceeded'
@@ -40,6 +45,8 @@ export type Reason =
   | 'entries_mismatch'
   | 'idempotency_key_reused'
   | 'too_large'
+  | 'report_too_large'
+  | 'job_not_finished'
   | 'overloaded'
   | 'unavailable'
   | 'internal';
@@ -121,7 +128,7 @@ export interface Entry {
 
 /** What is to be posted, held or released. */
 export interface Request {
-  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire';
+  kind: 'single' | 'double' | 'reversal' | 'exchange' | 'hold' | 'capture' | 'void' | 'expire' | 'closing';
   /** What moves. */
   entries: Entry[];
   /** What becomes pending. */

@@ -1,4 +1,4 @@
-// Entry point of the auditor: reports, jobs and exports over the ledger's database, beside postings.
+// Entry point of the auditor: reports, jobs and exports over the ledger's database, next to postings.
 import { StartFailure, run } from '../platform/lifetime.ts';
 import { Settings } from '../platform/settings.ts';
 

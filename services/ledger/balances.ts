@@ -10,7 +10,8 @@ import { unknownAccount } from './account-reads.ts';
 import { positionOf, type Page } from './page.ts';
 import { QueryParameters, logRangeOf, type TimeRange } from './time-range.ts';
 
-interface AccountRow {
+/** What a balance needs of its account. */
+export interface AccountRow {
   id: string;
   normal_balance: Side;
   currency: string | null;
@@ -26,8 +27,8 @@ interface BalanceRow extends AccountRow {
   updated_ms: bigint | null;
 }
 
-/** The requested currency, or the account's only one. */
-function currencyOf(code: string, account: AccountRow, requested: string): string {
+/** The requested currency, or the account's only one. Throws {@link Refusal} as {@link getBalance}. */
+export function currencyOf(code: string, account: Pick<AccountRow, 'currency' | 'is_group'>, requested: string): string {
   const refuse = (reason: Reason, tag: string, message: string, field = 'currency', value = requested) =>
     new Refusal(reason, message, { field, tag, value });
   if (account.is_group) {
@@ -80,6 +81,15 @@ export async function getBalance(pool: Connections, tenant: string, code: string
   });
 }
 
+/** The statement that reads an account as an {@link AccountRow}. */
+export function accountStatement(tenant: string, code: string): Statement {
+  return {
+    name: 'account_currency',
+    text: 'select id, normal_balance, currency, is_group from accounts where tenant_id = $1 and code = $2',
+    values: [tenant, code],
+  };
+}
+
 interface HistoryRow {
   sequence: bigint;
   position: number;
@@ -116,12 +126,7 @@ export async function listBalanceHistory(
     ...(before ? [`(e.sequence, e.position) < (${before.map((part) => `${query.value(part)}::bigint`).join(', ')})`] : []),
     ...range.keep('e.sequence'),
   ];
-  const accountStatement: Statement = {
-    name: 'account_currency',
-    text: 'select id, normal_balance, currency, is_group from accounts where tenant_id = $1 and code = $2',
-    values: [tenant, code],
-  };
-  const [accounts, rows] = await readTenant<[AccountRow[], HistoryRow[]]>(pool, tenant, accountStatement, {
+  const [accounts, rows] = await readTenant<[AccountRow[], HistoryRow[]]>(pool, tenant, accountStatement(tenant, code), {
     text: `${range.with}, page as materialized (
         select e.sequence, e.position, e.side, e.amount, e.balance_after::text from entries e
         where ${conditions.join(' and ')} order by e.sequence desc, e.position desc limit ${query.value(limit + 1)})

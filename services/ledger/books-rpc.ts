@@ -1,17 +1,19 @@
-// The RPCs of a tenant's books: check the request's fields, then run the use case.
+// The RPCs of a tenant's books and their periods: check the request's fields, then run the use case.
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService, UpdateBooksRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { isFiscalYearEnd, isTimeZone } from '../platform/calendar.ts';
+import { dayOf, isFiscalYearEnd, isTimeZone } from '../platform/calendar.ts';
 import { getBooks, updateBooks, type BooksChange } from './books.ts';
-import { checkedCode, invalid, oneOf, optional, tenantOf } from './fields.ts';
+import { checkedCode, checkedText, invalid, oneOf, optional, tenantOf } from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
+import { pageOf } from './page.ts';
+import { closePeriod, listPeriods, reopenPeriod } from './periods.ts';
 import type { TenantCalls } from './tenant-calls.ts';
 
 const maxFutureDays = 3_660;
 const maxCashAccounts = 50;
 const maxIndexedKeys = 16;
 
-/** Handlers of books. They throw {@link Refusal} and, if too many calls wait, Overloaded. */
+/** Handlers of books and periods. They throw {@link Refusal} and, if too many calls wait, Overloaded. */
 export function booksHandlers({ pool, changed }: TenantCalls): Partial<ServiceImpl<typeof LedgerService>> {
   return {
     async getBooks(request, { signal }) {
@@ -25,6 +27,24 @@ export function booksHandlers({ pool, changed }: TenantCalls): Partial<ServiceIm
       if (version !== undefined && version < 0n) throw invalid('version', 'min', String(version), 'version must not be below zero');
       const auditContext = auditContextOf(withTraceparent(request, context));
       return { books: await changed(tenant, context, (own) => updateBooks(own, tenant, change, version, auditContext)) };
+    },
+    async closePeriod(request, context) {
+      const tenant = tenantOf(request);
+      const { final, yearEnd } = request;
+      const wanted = { through: checkedDay(request.through), final, yearEnd, reason: checkedText('reason', request.reason, { max: 1000 }) };
+      const auditContext = auditContextOf(withTraceparent(request, context));
+      return changed(tenant, context, (own) => closePeriod(own, tenant, wanted, auditContext));
+    },
+    async reopenPeriod(request, context) {
+      const tenant = tenantOf(request);
+      const through = optional(request.through, checkedDay) ?? null;
+      const wanted = { through, reason: checkedText('reason', request.reason, { min: 1, max: 1000 }) };
+      const auditContext = auditContextOf(withTraceparent(request, context));
+      return changed(tenant, context, (own) => reopenPeriod(own, tenant, wanted, auditContext));
+    },
+    async listPeriods(request, { signal }) {
+      const tenant = tenantOf(request);
+      return listPeriods(pool.of(tenant, signal), tenant, pageOf(request));
     },
   };
 }
@@ -41,6 +61,15 @@ function checkedChange(request: UpdateBooksRequest): BooksChange {
       checkedList('indexed_metadata', keys, maxIndexedKeys, checkedMetadataKey),
     ),
   };
+}
+
+// Nothing counts before 1970.
+function checkedDay(text: string): string {
+  const day = dayOf(text);
+  if (text === '') throw invalid('through', 'required', text, 'through is required');
+  if (day === null) throw invalid('through', 'datetime', text, 'through must be a date like 2030-01-31');
+  if (day < 0) throw invalid('through', 'min', text, 'through must not be before 1970-01-01');
+  return text;
 }
 
 function checkedZone(text: string): string {

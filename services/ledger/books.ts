@@ -9,6 +9,7 @@ import { writeEvents } from './accounts.ts';
 import { nextPosition, type AuditContext } from './chart.ts';
 import { invalid } from './fields.ts';
 import { append, lockHead } from './log.ts';
+import { declaredSince, readyKeys } from './metadata-indexes.ts';
 
 /** What can be set, with the names of REST; stored as JSON. */
 export interface BooksSettings {
@@ -45,6 +46,10 @@ export interface StoredBooks {
   openFromMs: number | null;
   /** Milliseconds since the Unix epoch; null: never. */
   updatedMs: number | null;
+  /** For each key of `indexed_metadata` the sequence of the event that declared it: older transactions are indexed by the auditor. */
+  indexedSince: Record<string, number>;
+  /** Keys whose index is complete. */
+  readyKeys: string[];
 }
 
 interface BooksRow {
@@ -54,6 +59,8 @@ interface BooksRow {
   final_through: string | null;
   open_from_ms: number | null;
   updated_ms: number;
+  indexed_since: string;
+  ready_keys: string[];
 }
 
 /** A tenant's books. */
@@ -92,8 +99,9 @@ export function updateBooks(
     }
     await checkAccounts(client, tenant, change);
     const { head, nowMs } = locked;
-    const { createdMs } = nextPosition(head, nowMs);
-    const after = { ...before, settings, version: before.version + 1n, updatedMs: createdMs };
+    const { sequence, createdMs } = nextPosition(head, nowMs);
+    const indexedSince = declaredSince(before.indexedSince, settings.indexed_metadata, sequence);
+    const after = { ...before, settings, version: before.version + 1n, updatedMs: createdMs, indexedSince };
     await storeBooks(client, tenant, after);
     const payload = toBinary(BooksUpdatedSchema, create(BooksUpdatedSchema, { record: textOf(settings) }));
     await writeEvents(client, [append(head, { type: 'books.updated', ...context, payload }, nowMs)], head, nowMs);
@@ -109,14 +117,15 @@ export async function storedBooks(client: Client, tenant: string): Promise<Store
 
 /** Stores books in a transaction that has locked the head. */
 export async function storeBooks(client: Client, tenant: string, books: StoredBooks): Promise<void> {
-  const { version, settings, closedThrough, finalThrough, openFromMs, updatedMs } = books;
+  const { version, settings, closedThrough, finalThrough, openFromMs, updatedMs, indexedSince } = books;
   await client.query({
     name: 'store_books',
-    text: `insert into books (tenant_id, version, record, closed_through, final_through, open_from, updated_at)
-      values ($1, $2, $3, $4, $5, to_timestamp($6::float8 / 1000.0), to_timestamp($7::float8 / 1000.0))
+    text: `insert into books (tenant_id, version, record, closed_through, final_through, open_from, updated_at, indexed_since)
+      values ($1, $2, $3, $4, $5, to_timestamp($6::float8 / 1000.0), to_timestamp($7::float8 / 1000.0), $8)
       on conflict (tenant_id) do update set version = excluded.version, record = excluded.record, closed_through = excluded.closed_through,
-        final_through = excluded.final_through, open_from = excluded.open_from, updated_at = excluded.updated_at`,
-    values: [tenant, version, textOf(settings), closedThrough, finalThrough, openFromMs, updatedMs],
+        final_through = excluded.final_through, open_from = excluded.open_from, updated_at = excluded.updated_at,
+        indexed_since = excluded.indexed_since`,
+    values: [tenant, version, textOf(settings), closedThrough, finalThrough, openFromMs, updatedMs, JSON.stringify(indexedSince)],
   });
 }
 
@@ -157,7 +166,7 @@ function selectBooks(tenant: string): Statement {
   return {
     name: 'get_books',
     text: `select version, record, closed_through::text, final_through::text, ${epochMs('open_from')} as open_from_ms,
-        ${epochMs('updated_at')} as updated_ms
+        ${epochMs('updated_at')} as updated_ms, indexed_since, array(${readyKeys}) as ready_keys
       from books where tenant_id = $1`,
     values: [tenant],
   };
@@ -171,10 +180,12 @@ function storedOf(row: BooksRow | undefined): StoredBooks {
     finalThrough: row?.final_through ?? null,
     openFromMs: row?.open_from_ms ?? null,
     updatedMs: row?.updated_ms ?? null,
+    indexedSince: row ? (JSON.parse(row.indexed_since) as Record<string, number>) : {},
+    readyKeys: row?.ready_keys ?? [],
   };
 }
 
-function booksOf({ version, settings, closedThrough, finalThrough, updatedMs }: StoredBooks): Books {
+function booksOf({ version, settings, closedThrough, finalThrough, updatedMs, readyKeys }: StoredBooks): Books {
   return create(BooksSchema, {
     timezone: settings.timezone,
     fiscalYearEnd: settings.fiscal_year_end,
@@ -183,6 +194,7 @@ function booksOf({ version, settings, closedThrough, finalThrough, updatedMs }: 
     futureDays: settings.future_days,
     cashAccounts: settings.cash_accounts,
     indexedMetadata: settings.indexed_metadata,
+    readyIndexes: readyKeys.filter((key) => settings.indexed_metadata.includes(key)),
     closedThrough: closedThrough ?? undefined,
     finalThrough: finalThrough ?? undefined,
     status: 'active',

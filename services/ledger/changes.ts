@@ -152,6 +152,8 @@ export class Changes {
     nowMs: number,
   ): EffectiveTime | null {
     if (posting.effectiveAt === null && original === null) return null;
+    // A closing is dated into the period that its own commit closes.
+    if (posting.kind === 'closing') return { atMs: posting.effectiveAt as number, requestedMs: null };
     return effectiveTime(posting.effectiveAt, original, nextPosition(head, nowMs).createdMs, books ?? defaultBooks);
   }
 

@@ -6,6 +6,8 @@ import { Refusal } from './accounting.ts';
 import { checkedBlocked, checkedLimits } from './account-rules.ts';
 import { getAccount, listAccounts, unknownAccount } from './account-reads.ts';
 import { createAccount, createAccounts, setUpChart, updateAccount, type NewAccount } from './accounts.ts';
+import { asOfOf, knownOf } from './as-of.ts';
+import { getBalanceAsOf, listDailyBalances } from './balances-as-of.ts';
 import { getBalance, listBalanceHistory } from './balances.ts';
 import { listEvents } from './events.ts';
 import { getHold, listHolds } from './hold-reads.ts';
@@ -28,9 +30,10 @@ import {
   tenantOf,
 } from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
+import { checkedMetadataFilters, checkedWords } from './search-fields.ts';
 import type { TenantCalls } from './tenant-calls.ts';
 
-const kinds = ['single', 'double', 'reversal', 'exchange', 'capture'] as const;
+const kinds = ['single', 'double', 'reversal', 'exchange', 'capture', 'closing'] as const;
 
 // How much longer than a part of its chart took a tenant waits for the next one: read in a loop, it leaves most of the time to others' postings.
 const hierarchyRest = 4;
@@ -119,6 +122,8 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
         kind: optional(request.kind, (kind) => oneOf('kind', kind, kinds)),
         hold: optional(request.holdId, (id) => checkedId('hold_id', 'hold', id)),
         reverses: optional(request.reverses, (id) => checkedId('reverses', 'txn', id)),
+        metadata: request.metadata.length === 0 ? undefined : checkedMetadataFilters(request.metadata),
+        words: optional(request.words, checkedWords),
         ...timeRangeOf(request),
       };
       const tenant = tenantOf(request);
@@ -144,8 +149,16 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
     },
     async getBalance(request, { signal }) {
       const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
+      const asOf = asOfOf(request);
       const tenant = tenantOf(request);
-      return { balance: await getBalance(pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency) };
+      const of = [pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency] as const;
+      return { balance: await (asOf === null ? getBalance(...of) : getBalanceAsOf(...of, asOf)) };
+    },
+    async listDailyBalances(request, { signal }) {
+      const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
+      const range = { from: request.from, to: request.to, known: knownOf(request) };
+      const tenant = tenantOf(request);
+      return { days: await listDailyBalances(pool.of(tenant, signal), tenant, namedCode(request.accountCode), currency, range) };
     },
     async listBalanceHistory(request, { signal }) {
       const currency = request.currency === '' ? '' : checkedCurrency('currency', request.currency);
@@ -198,10 +211,14 @@ function newAccountsOf(accounts: NewAccountMessage[]): NewAccount[] {
   });
 }
 
-function wantedOf({ root, depth, includeBalances }: Pick<GetHierarchyRequest, 'root' | 'depth' | 'includeBalances'>): Wanted {
+function wantedOf(request: Omit<GetHierarchyRequest, '$typeName' | '$unknown'>): Wanted {
+  const { root, depth, includeBalances } = request;
   if (depth !== undefined && depth < 1) throw invalid('depth', 'min', String(depth), 'depth must be at least 1');
   if (depth !== undefined && depth > maxLevels) throw invalid('depth', 'max', String(depth), `depth must be at most ${maxLevels}`);
-  return { root: optional(root, (code) => checkedCode('root', code)), depth, includeBalances };
+  const asOf = asOfOf(request);
+  if (asOf !== null && !includeBalances)
+    throw invalid('include', 'required', '', 'include must be balances with as_of, known_at or known_sequence');
+  return { root: optional(root, (code) => checkedCode('root', code)), depth, includeBalances, asOf };
 }
 
 function checkedVersion(version: bigint): bigint {

@@ -9,7 +9,7 @@ import { BadSetting, Settings } from '../platform/settings.ts';
 import { changeDeadLetters } from './outbox/dead-letters.ts';
 import { pluralize } from './audit/findings.ts';
 import { parseHeads, printHeads } from './audit/stored-heads.ts';
-import { feature, switchPollMs } from './payments-switch.ts';
+import { features, switchPollMs } from './feature-switch.ts';
 import { openOperator } from './audit/operator.ts';
 import { rebuild } from './audit/rebuild.ts';
 import { verify } from './audit/verify.ts';
@@ -21,7 +21,8 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
        rebuild [--tenant ID]           derive every projection from the log and replace it
        redrive [--tenant ID]           publish rejected events again
        discard [--tenant ID]           discard rejected events: they stay in the log and are not published
-       enable payments                 let holds, limits and the like be used; every ledger must run this version`;
+       enable payments books           let holds, limits and the like, effective times and periods be used;
+                                       every ledger must run a version that has them`;
 
 const options = {
   tenant: { type: 'string' },
@@ -35,6 +36,8 @@ interface Arguments {
   tenant: string | undefined;
   check: boolean;
   headsFile: string | undefined;
+  /** The words after the command's name. */
+  operands: string[];
 }
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
@@ -61,9 +64,12 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
     print(`${pluralize(await changeDeadLetters(client, 'discard', tenant, print), 'dead letter')} discarded`);
     return true;
   },
-  async enable(client) {
-    const added = await client.query('insert into enabled (feature) values ($1) on conflict do nothing', [feature]);
-    print(added.rowCount === 0 ? 'payments are enabled already' : `payments are enabled: ledgers use them within ${switchPollMs / 1000} s`);
+  async enable(client, { operands }) {
+    for (const feature of operands) {
+      const added = await client.query('insert into enabled (feature) values ($1) on conflict do nothing', [feature]);
+      const more = added.rowCount === 0 ? ' already' : `: ledgers use them within ${switchPollMs / 1000} s`;
+      print(`${feature} are enabled${more}`);
+    }
     return true;
   },
   async rebuild(client, { tenant, check }) {
@@ -74,8 +80,13 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
   },
 };
 
-/** Commands that take a word after their name. */
-const operands: Record<string, string> = { enable: feature };
+/** Words that a command takes after its name, at least one. */
+const words: Record<string, readonly string[]> = { enable: features };
+
+function takesWords(name: string, operands: string[]): boolean {
+  const known = words[name];
+  return known ? operands.length > 0 && operands.every((word) => known.includes(word)) : operands.length === 0;
+}
 
 function verdict(findings: number): string {
   return findings === 0 ? 'nothing differs' : pluralize(findings, 'difference');
@@ -105,12 +116,12 @@ async function main(): Promise<boolean> {
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   const misplaced =
     (check && name !== 'rebuild') || (headsFile !== undefined && name !== 'verify') || (id !== undefined && name === 'enable');
-  if (!command || more.join(' ') !== (operands[name] ?? '') || misplaced) throw new StartFailure(usage);
+  if (!command || !takesWords(name, more) || misplaced) throw new StartFailure(usage);
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
   if (tenant === null) throw new StartFailure(`--tenant ${String(id)} is not a tenant's id`);
   const client = await openOperator(new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL'));
   try {
-    return await command(client, { tenant, check, headsFile });
+    return await command(client, { tenant, check, headsFile, operands: more });
   } finally {
     await client.end();
   }

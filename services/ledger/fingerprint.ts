@@ -4,6 +4,7 @@ import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { sha256 } from '../platform/digest.ts';
 import { toDecimal } from '../platform/money.ts';
 import { Refusal, type Request } from './accounting.ts';
+import type { AskedTime } from './effective-time.ts';
 import { checkedMetadata } from './fields.ts';
 
 /** What of its target a command takes, or how long a hold lasts. */
@@ -55,11 +56,12 @@ export function keyReused(posting: Keyed, transaction: Transaction): Refusal {
   const fields = [
     ...(posting.kind === transaction.kind ? differingEntries(posting, transaction) : ['kind']),
     ...differing(posting, transaction),
+    ...differingTime(posting, transaction),
   ];
   // The record does not keep these.
   const own: Record<string, string[]> = {
     exchange: ['rate', 'rounding', 'spread'],
-    reversal: ['amount', 'entries'],
+    reversal: ['amount', 'entries', 'effective_at'],
     capture: ['amount', 'entries', 'final'],
   };
   return reused(posting, { transaction_id: transaction.transactionId }, fields, own[posting.kind] ?? []);
@@ -82,7 +84,7 @@ export function idReused({ kind, transactionId }: RequestContent & { transaction
   return new Refusal('idempotency_key_reused', `this ${what} id was used under another key`, blame);
 }
 
-type Keyed = RequestContent & { idempotencyKey: string };
+type Keyed = RequestContent & { idempotencyKey: string; effectiveAt: AskedTime | null };
 
 /** `unrecorded`: fields that may differ where no recorded one does. */
 function reused({ idempotencyKey }: Keyed, first: Record<string, string>, differing: string[], unrecorded: string[]): Refusal {
@@ -102,6 +104,14 @@ function differing(command: RequestContent, { description, reference, metadata }
     ...(command.reference === (reference ?? null) ? [] : ['reference']),
     ...(canonical(command.metadata) === canonical(metadata) ? [] : ['metadata']),
   ];
+}
+
+// A reversal may count when its original does without being asked to, which the record does not show.
+function differingTime({ effectiveAt, kind }: Keyed, { effectiveMs, requestedEffectiveMs, createdMs }: Transaction): string[] {
+  const recorded = requestedEffectiveMs ?? effectiveMs;
+  const isSame =
+    typeof effectiveAt === 'number' ? BigInt(effectiveAt) === (recorded ?? createdMs) : kind === 'reversal' || recorded === undefined;
+  return isSame ? [] : ['effective_at'];
 }
 
 type TextName = 'description' | 'reference' | 'metadata';

@@ -2,10 +2,12 @@
 import { create } from '@bufbuild/protobuf';
 import { AccountNodeSchema, BalanceTotalSchema, type AccountNode } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { currencies, toDecimal } from '../platform/money.ts';
-import { readTenant, type Connections } from '../platform/postgres.ts';
+import { inSnapshot, readTenant, type Client, type Connections, type Statement } from '../platform/postgres.ts';
 import { Refusal, net, type Side } from './accounting.ts';
 import { unknownAccount } from './account-reads.ts';
+import { boundOf, type AsOf } from './as-of.ts';
 import { maxLevels } from './parents.ts';
+import { totalsAt, type Bound } from './totals.ts';
 import { accountColumns, recordOf, type AccountRow } from './chart.ts';
 
 /** The most accounts of one answer. */
@@ -24,6 +26,8 @@ export interface Wanted {
   /** Levels to show, 1 to 32; undefined: all. */
   depth: number | undefined;
   includeBalances: boolean;
+  /** Up to where balances count; null: all. */
+  asOf: AsOf | null;
 }
 
 /** Runs one statement's work in the tenant's turn. */
@@ -75,29 +79,75 @@ interface Place {
   totals: [currency: string, debits: string, credits: string][] | null;
 }
 
+async function placesOf(pool: Connections, tenant: string, wanted: Wanted): Promise<Place[]> {
+  const { asOf } = wanted;
+  if (asOf === null) return (await readTenant<[Place[]]>(pool, tenant, placesStatement(tenant, wanted)))[0];
+  return inSnapshot(pool, [tenant], async (client) => {
+    const given = await totalsBelow(client, tenant, wanted, await boundOf(client, tenant, asOf));
+    return (await client.query<Place>(placesStatement(tenant, wanted, given))).rows;
+  });
+}
+
+// The most accounts whose balances of the past are read, and how many at once: each needs an event.
+const maxTotals = 100_000;
+const totalsAtOnce = 1_000;
+
+/** Columns of totals: accounts, currencies, debits, credits. */
+type GivenTotals = [string[], string[], string[], string[]];
+
+/** Totals of the root and all accounts below it. Throws {@link Refusal}: `too_large`. */
+async function totalsBelow(client: Client, tenant: string, wanted: Wanted, bound: Bound): Promise<GivenTotals> {
+  const { rows } = await client.query<{ id: string }>({
+    text:
+      wanted.root === undefined
+        ? `select distinct account_id as id from balances where tenant_id = $1 limit $2`
+        : `with recursive below (id, code, is_group) as (
+            select id, code, is_group from accounts where tenant_id = $1 and code = $3
+            union all
+            select a.id, a.code, a.is_group from below ${childrenOf('below')} where below.is_group)
+          select id from below where not is_group limit $2`,
+    values: [tenant, maxTotals + 1, ...(wanted.root === undefined ? [] : [wanted.root])],
+  });
+  if (rows.length > maxTotals) throw tooLarge(`balances of more than ${maxTotals} accounts would be read`, wanted);
+  const given: GivenTotals = [[], [], [], []];
+  for (let from = 0; from < rows.length; from += totalsAtOnce) {
+    const ids = rows.slice(from, from + totalsAtOnce).map(({ id }) => id);
+    for (const [key, { debits, credits }] of (await totalsAt(client, tenant, [bound], ids))[0] ?? []) {
+      [...key.split(' '), String(debits), String(credits)].forEach((value, index) => given[index]?.push(value));
+    }
+  }
+  return given;
+}
+
+const childrenOf = (of: string) => `cross join lateral (
+  select id, code, is_group from accounts where tenant_id = $1 and parent_code = ${of}.code offset 0) a`;
+
 // The accounts to show, at most one more than allowed, each before those below it.
 //
 // `below` adds what is below the last level, with the path of its last shown account, so that balances are first summed up by path.
-async function placesOf(pool: Connections, tenant: string, { root, depth, includeBalances }: Wanted): Promise<Place[]> {
-  const children = (of: string) => `cross join lateral (
-      select id, code, is_group from accounts where tenant_id = $1 and parent_code = ${of}.code offset 0) a`;
-  const [rows] = await readTenant<[Place[]]>(pool, tenant, {
-    name: root === undefined ? 'hierarchy' : 'hierarchy_below',
+function placesStatement(tenant: string, { root, depth, includeBalances }: Wanted, given?: GivenTotals): Statement {
+  const values = [tenant, depth ?? maxLevels, includeBalances, ...(root === undefined ? [] : [root]), ...(given ?? [])];
+  const first = values.length - 3;
+  const totals = given
+    ? `join unnest($${first}::uuid[], $${first + 1}::text[], $${first + 2}::numeric[], $${first + 3}::numeric[])
+        as b (account_id, currency, debits, credits) on b.account_id = below.id`
+    : `cross join lateral (
+        select currency, debits, credits from balances where tenant_id = $1 and account_id = below.id offset 0) b`;
+  return {
+    ...(!given && { name: root === undefined ? 'hierarchy' : 'hierarchy_below' }),
     text: `with recursive shown (id, code, is_group, level, path) as (
         select id, code, is_group, 1, array[id] from accounts where tenant_id = $1 and ${root === undefined ? 'parent_code is null' : 'code = $4'}
         union all
-        select a.id, a.code, a.is_group, shown.level + 1, shown.path || a.id from shown ${children('shown')}
+        select a.id, a.code, a.is_group, shown.level + 1, shown.path || a.id from shown ${childrenOf('shown')}
           where shown.is_group and shown.level < $2),
       few as materialized (select * from shown limit ${maxNodes + 1}),
       below (code, id, is_group, level, path) as (
         select code, id, is_group, level, path from few where $3 and (select count(*) from few) <= ${maxNodes}
         union all
-        select a.code, a.id, a.is_group, below.level, below.path from below ${children('below')}
+        select a.code, a.id, a.is_group, below.level, below.path from below ${childrenOf('below')}
           where below.is_group and below.level = $2),
       own as (
-        select path, currency, sum(debits) as debits, sum(credits) as credits from below cross join lateral (
-          select currency, debits, credits from balances where tenant_id = $1 and account_id = below.id offset 0) b
-        group by path, currency),
+        select path, currency, sum(debits) as debits, sum(credits) as credits from below ${totals} group by path, currency),
       totals as (
         select node, currency, sum(debits) as debits, sum(credits) as credits from own, unnest(path) as node group by node, currency)
       select id, max(level) as level, max(children_count) as children_count,
@@ -109,9 +159,8 @@ async function placesOf(pool: Connections, tenant: string, { root, depth, includ
         union all
         select node, null, null, null, currency, debits, credits from totals) as each
       group by id order by max(path)`,
-    values: [tenant, depth ?? maxLevels, includeBalances, ...(root === undefined ? [] : [root])],
-  });
-  return rows;
+    values,
+  };
 }
 
 async function nodesOf(pool: Connections, tenant: string, places: Place[]): Promise<AccountNode[]> {

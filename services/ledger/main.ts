@@ -1,10 +1,16 @@
 // Entry point of the ledger; with `migrate`, updates its schema.
 import { runService } from '../platform/command.ts';
 import { Settings } from '../platform/settings.ts';
-import { appendOnly, auditorTables, kept, migrationNames } from './schema.ts';
+import { appendOnly, auditorAdds, auditorTables, kept, migrationNames } from './schema.ts';
 
 const migrations = async () => (await import('./migrations.ts')).migrations;
-const second = { variable: 'AUDITOR_DATABASE_URL' as const, tables: auditorTables };
+const settings = new Settings(process.env);
+const second = {
+  variable: 'AUDITOR_DATABASE_URL',
+  url: () => (settings.optional('AUDITOR_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('AUDITOR_DATABASE_URL')),
+  tables: auditorTables,
+  adds: auditorAdds,
+};
 const schema = { names: migrationNames, migrations, appendOnly, kept, second };
 
-await runService(new Settings(process.env), schema, async () => (await import('./serving.ts')).serveLedger);
+await runService(settings, schema, async () => (await import('./serving.ts')).serveLedger);

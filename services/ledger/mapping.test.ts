@@ -54,7 +54,7 @@ describe('metadata of a posting', () => {
   });
 });
 
-const noTerms = { validUntilMs: null, dryRun: false, overrideReason: null, origin: null, terms: null, options: null };
+const noTerms = { validUntilMs: null, effectiveAt: null, dryRun: false, overrideReason: null, origin: null, terms: null, options: null };
 
 describe('a posting', () => {
   test('is mapped with all its fields', () => {

@@ -5,6 +5,7 @@ import { Payments } from './migrations/0003-payments.ts';
 import { TenantDeletion } from './migrations/0004-tenant-deletion.ts';
 import { Books } from './migrations/0005-books.ts';
 import { Auditor } from './migrations/0006-auditor.ts';
+import { Search } from './migrations/0007-search.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -14,4 +15,5 @@ export const migrations = [
   { name: '0004-tenant-deletion', class: TenantDeletion },
   { name: '0005-books', class: Books },
   { name: '0006-auditor', class: Auditor },
+  { name: '0007-search', class: Search },
 ];

@@ -50,7 +50,7 @@ beforeAll(async () => {
   const page = { limit: 50, cursor: '' };
   for (const parentCode of [null, 'group']) await listAccounts(one, tenant, { type: null, status: null, parentCode }, page);
   await updateAccount(one, tenant, 'empty', { parentCode: 'group', status: 'closed' }, by);
-  const wanted = { root: 'group', depth: undefined, includeBalances: true };
+  const wanted = { root: 'group', depth: undefined, includeBalances: true, asOf: null };
   await Array.fromAsync(readHierarchy(one, tenant, wanted, (work) => work()));
   await inTransaction(one, [tenant], (client) => readAccounts(client, [[tenant, 'child']]));
   const limit = { account_code: 'group', applies: 'sum', currency: 'NGN', side: 'debit', max_count: 1, window: { rolling_seconds: 60 } };

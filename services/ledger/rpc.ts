@@ -10,7 +10,7 @@ import { chartAndReads } from './chart-rpc.ts';
 import { validateReversal } from './commands.ts';
 import { definitionHandlers } from './definitions-rpc.ts';
 import { validatePosting, withTraceparent, type ValidatedPosting } from './mapping.ts';
-import { refuseNewCalls, refuseNewFields } from './payments-switch.ts';
+import { refuseNewCalls, refuseNewFields, type IsEnabled } from './feature-switch.ts';
 import type { Outcome } from './queue.ts';
 import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } from './submit-rpc.ts';
 import { tenantCalls } from './tenant-calls.ts';
@@ -26,15 +26,15 @@ export interface LedgerDependencies {
   maxMessageBytes: number;
   /** Called after the commit with each tenant (UUID) whose chart has changed. */
   committed: (tenant: string) => void;
-  /** Whether payments are enabled. */
-  hasPayments: () => boolean;
+  /** Whether a feature may be used. */
+  isEnabled: IsEnabled;
 }
 
 type Handlers = Partial<ServiceImpl<typeof LedgerService>>;
 
 /** The RPCs of the ledger. */
 export function ledgerRoutes(dependencies: LedgerDependencies): (router: ConnectRouter) => void {
-  const { reads, committed, hasPayments } = dependencies;
+  const { reads, committed, isEnabled } = dependencies;
   const postings = postingHandlers(dependencies);
   const calls = tenantCalls(reads, committed);
   const handlers = {
@@ -44,15 +44,15 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
     ...deletionHandlers(calls),
     ...booksHandlers(calls),
   };
-  const check = (name: string, request: object) => hasPayments() || refuseNewCalls(name, request);
+  const check = (name: string, request: object) => refuseNewCalls(name, request, isEnabled);
   return (router) => router.service(LedgerService, withErrors(LedgerService, handlers, check));
 }
 
-function postingHandlers({ writer, maxMessageBytes, hasPayments }: LedgerDependencies): Handlers {
+function postingHandlers({ writer, maxMessageBytes, isEnabled }: LedgerDependencies): Handlers {
   // A malformed posting is refused alone, not the whole call.
   const validated = <Message extends Named & { $typeName: string }>(message: Message, validate: (message: Message) => ValidatedPosting) => {
     try {
-      if (!hasPayments()) refuseNewFields(message);
+      refuseNewFields(message, isEnabled);
       return validate(message);
     } catch (error) {
       return writer.rejectInvalid(error, message);
@@ -66,7 +66,7 @@ function postingHandlers({ writer, maxMessageBytes, hasPayments }: LedgerDepende
     return { transaction: outcome.result.outcome.value, replayed: outcome.result.replayed };
   };
   return {
-    submit: submitHandler(writer, maxMessageBytes, hasPayments),
+    submit: submitHandler(writer, maxMessageBytes, isEnabled),
     async postTransaction({ posting }, context) {
       if (!posting) {
         throw new Refusal('validation_failed', 'posting is required', { field: 'posting', tag: 'required', value: '' });

@@ -12,7 +12,7 @@ import { ledgerConfig } from './config.ts';
 import { DueHolds } from './due.ts';
 import { encoders } from './encoding.ts';
 import { grpcPublisher } from './outbox/grpc-publisher.ts';
-import { openPaymentsSwitch } from './payments-switch.ts';
+import { openFeatureSwitch } from './feature-switch.ts';
 import { ledgerPlans } from './query-plans.ts';
 import { Relay } from './outbox/relay.ts';
 import { ledgerRoutes } from './rpc.ts';
@@ -33,8 +33,8 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   lifetime.add('writes', () => writes.end());
   await checkDatabase(reads, migrationNames);
 
-  const payments = await openPaymentsSwitch(reads, logger);
-  lifetime.add('payments switch', () => payments.close());
+  const features = await openFeatureSwitch(reads, logger);
+  lifetime.add('feature switch', () => features.close());
 
   const relayPool = openPool(config.databaseUrl, {
     name: 'ledger relay',
@@ -80,7 +80,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   };
   await serveUntilEnd(lifetime, config, {
     services: [LedgerService],
-    routes: ledgerRoutes({ writer, reads, maxMessageBytes: config.grpcMaxMessageBytes, committed, hasPayments: payments.isOn }),
+    routes: ledgerRoutes({ writer, reads, maxMessageBytes: config.grpcMaxMessageBytes, committed, isEnabled: features.isOn }),
     encoders,
     logger,
     metrics,

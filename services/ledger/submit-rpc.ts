@@ -14,7 +14,7 @@ import { Refusal } from './accounting.ts';
 import { validateCommand } from './commands.ts';
 import { checkedId, invalid } from './fields.ts';
 import { withTraceparent, type ValidatedPosting } from './mapping.ts';
-import { refuseNewFields } from './payments-switch.ts';
+import { refuseNewFields, type IsEnabled } from './feature-switch.ts';
 import { maxEntries } from './outcomes.ts';
 import type { Commands, Done, Outcome } from './queue.ts';
 import type { PostOptions, Writer } from './writer.ts';
@@ -22,8 +22,8 @@ import type { PostOptions, Writer } from './writer.ts';
 /** Commands or postings of a call. */
 export const maxCommands = 1_000;
 
-/** The handler of Submit. `maxBytes`: largest message; `hasPayments`: whether they are enabled. */
-export function submitHandler(writer: Writer, maxBytes: number, hasPayments: () => boolean) {
+/** The handler of Submit. `maxBytes`: largest message; `isEnabled`: whether a feature is. */
+export function submitHandler(writer: Writer, maxBytes: number, isEnabled: IsEnabled) {
   return async (request: SubmitRequest, context: HandlerContext): Promise<SubmitResponse> => {
     const fields = context.values.get(logFields);
     const { commands, atomic } = withTraceparent(request, context);
@@ -33,7 +33,7 @@ export function submitHandler(writer: Writer, maxBytes: number, hasPayments: () 
     checkedId('tenant_id', 'tenant', request.tenantId);
     const checked = commands.map((command) => {
       try {
-        if (!hasPayments() && command.command.value) refuseNewFields(command.command.value);
+        if (command.command.value) refuseNewFields(command.command.value, isEnabled);
         return validateCommand(command, request);
       } catch (error) {
         return writer.rejectInvalid(error, request);

@@ -48,6 +48,9 @@ export interface LogRange {
   with: string;
   /** Conditions that keep a column of sequences within the range. */
   keep: (sequence: string) => string[];
+  /** The first sequence, and the one behind the last, as SQL. */
+  low: string;
+  end: string;
 }
 
 /** The range of the log that a time range covers, before a sequence if one is given. */
@@ -55,7 +58,10 @@ export function logRangeOf(query: QueryParameters, { startMs, endMs }: TimeRange
   const low = startMs === undefined ? '1' : firstAt(query, startMs);
   const high = endMs === undefined ? '1' : firstAt(query, endMs);
   const last = before === undefined ? '' : query.value(before);
+  const ends = [...(last === '' ? [] : [last]), ...(endMs === undefined ? [] : ['(select high from bounds)'])];
   return {
+    low: startMs === undefined ? '1' : '(select low from bounds)',
+    end: `least(${[...ends, 'coalesce((select sequence + 1 from heads where tenant_id = $1), 1)'].join()})`,
     with: `with bounds as materialized (select ${low} as low, ${high} as high)`,
     keep: (sequence) => [
       ...(last === '' ? [] : [`${sequence} < ${last}`]),

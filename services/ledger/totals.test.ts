@@ -1,12 +1,12 @@
 // Totals and lines by both times: random postings, plain, late and future, against sums by hand.
 import { randomInt } from 'node:crypto';
-import { newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
+import { newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import type { Event, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
-import { toMinor } from '../platform/money.ts';
+import { toDecimal, toMinor } from '../platform/money.ts';
 import { inSnapshot, type Client } from '../platform/postgres.ts';
 import { entriesInOrder, transactionsInOrder, type DatedEntry, type LineRange } from './effective-lines.ts';
-import { placesOf, totalsAt, type Bound, type Totals } from './totals.ts';
+import { placesOf, totalsAt, type Bound, type AccountTotal, type Totals } from './totals.ts';
 
 let ledger: RunningLedger;
 const { tenant, tenantId } = newTenant();
@@ -52,13 +52,14 @@ afterAll(() => ledger.end());
 
 const read = <Result>(work: (client: Client) => Promise<Result>) => inSnapshot(ledger.pool, [tenant], work);
 
-function byHand({ effectiveMs, sequence }: Bound): Totals {
-  const totals: Totals = new Map();
+function byHand({ effectiveMs, sequence }: Bound): Totals<AccountTotal> {
+  const totals: Totals<AccountTotal> = new Map();
   for (const { data, createdMs, sequence: own } of log) {
     if (data.case !== 'transactionPosted' || own > sequence || Number(data.value.effectiveMs ?? createdMs) > effectiveMs) continue;
     for (const { accountId, currency, side, amount } of data.value.entries) {
       const key = `${toUuid('acc', accountId)} ${currency}`;
-      const total = totals.get(key) ?? { debits: 0n, credits: 0n };
+      const total = totals.get(key) ?? { debits: 0n, credits: 0n, lastShifted: 0n };
+      if (data.value.effectiveMs !== undefined) total.lastShifted = own;
       total[side === 'debit' ? 'debits' : 'credits'] += toMinor(amount)!;
       totals.set(key, total);
     }
@@ -83,6 +84,62 @@ test('totals at random instants and sequences equal sums by hand', async () => {
   const [account] = [...all.flatMap((totals) => [...totals.keys()])][0]!.split(' ') as [string];
   const own = await read((client) => totalsAt(client, tenant, bounds.slice(0, 20), [account]));
   expect(own).toEqual(bounds.slice(0, 20).map((bound) => new Map([...byHand(bound)].filter(([key]) => key.startsWith(account)))));
+});
+
+test('balances and the tree at random bounds equal sums by hand, with the version and time of the newest transaction that counts', async () => {
+  const posted = log.flatMap(({ data, createdMs, sequence }) =>
+    data.case === 'transactionPosted' ? [{ event: data.value, createdMs, sequence }] : [],
+  );
+  for (let round = 0; round < 60; round++) {
+    const [code, currency] = [codes[randomInt(4)] as string, randomInt(2) === 0 ? 'USD' : 'NGN'];
+    const pick = posted[randomInt(posted.length)]!;
+    const asOfMs = [undefined, pick.createdMs, pick.event.effectiveMs ?? pick.createdMs][randomInt(3)];
+    const knownSequence = randomInt(3) === 0 ? 1_000n : BigInt(randomInt(log.length + 1));
+    const { balance } = await ledger.client.getBalance({ tenantId, accountCode: code, currency, asOfMs, knownSequence });
+    const bound = { effectiveMs: asOfMs === undefined ? Infinity : Number(asOfMs), sequence: knownSequence };
+    const total = byHand(bound).get(`${toUuid('acc', balance!.accountId)} ${currency}`) ?? { debits: 0n, credits: 0n };
+    const last = posted.findLast(
+      ({ event, createdMs, sequence }) =>
+        sequence <= bound.sequence &&
+        Number(event.effectiveMs ?? createdMs) <= bound.effectiveMs &&
+        event.entries.some((entry) => entry.accountCode === code && entry.currency === currency),
+    );
+    expect(balance).toMatchObject({
+      ...{ balance: toDecimal(total.debits - total.credits), debits: toDecimal(total.debits), credits: toDecimal(total.credits) },
+      version: last?.event.balances.find((each) => each.accountCode === code && each.currency === currency)?.version ?? 0n,
+      knownSequence: knownSequence < BigInt(log.length) ? knownSequence : BigInt(log.length),
+      ...{ available: '', pendingDebits: '', pendingCredits: '' },
+    });
+    expect([balance?.updatedMs, balance?.asOfMs]).toEqual([last?.createdMs, asOfMs]);
+    const { accounts } = await ledger.client.getHierarchy({ tenantId, includeBalances: true, asOfMs, knownSequence });
+    const shown = accounts.find(({ account }) => account?.accountCode === code)?.balances.find((each) => each.currency === currency);
+    expect(shown?.balance ?? '0.00').toBe(balance!.balance);
+  }
+});
+
+test.each([
+  [{ knownMs: 1n, knownSequence: 1n }, 'known_at', 'oneof'],
+  [{ knownSequence: -1n }, 'known_sequence', 'min'],
+  [{ asOfMs: 253_402_300_800_000n }, 'as_of', 'datetime'],
+  [{ knownMs: 253_402_300_800_000n }, 'known_at', 'datetime'],
+])('%o is refused, naming %s', async (bounds, field, tag) => {
+  const balance = ledger.client.getBalance({ tenantId, accountCode: 'A', currency: 'NGN', ...bounds });
+  expect(await refusal(balance)).toMatchObject({ reason: 'validation_failed', field, tag });
+  const tree = ledger.client.getHierarchy({ tenantId, includeBalances: true, ...bounds });
+  expect(await refusal(tree)).toMatchObject({ reason: 'validation_failed', field, tag });
+});
+
+test('bounds of the tree need its balances, and days are dates or times', async () => {
+  expect(await refusal(ledger.client.getHierarchy({ tenantId, asOfMs: 1n }))).toMatchObject({ field: 'include', tag: 'required' });
+  const days = (from: string, to: string) => ledger.client.listDailyBalances({ tenantId, accountCode: 'A', currency: 'NGN', from, to });
+  for (const [from, to, field, tag] of [
+    ['', '2026-01-01', 'from', 'required'],
+    ['2026-01-01', '2026-1-2', 'to', 'datetime'],
+    ['2026-01-02', '2026-01-01', 'from', 'oneof'],
+    ['2025-01-01', '2026-01-02', 'to', 'max'],
+  ] as const) {
+    expect(await refusal(days(from, to))).toMatchObject({ reason: 'validation_failed', field, tag });
+  }
 });
 
 test('lines between random instants, after random places, equal a sorted log', async () => {

@@ -1,7 +1,7 @@
 // Debits and credits of accounts by both times: what counted until an instant, as far as it was recorded until a sequence.
 import { BinaryReader } from '@bufbuild/protobuf/wire';
 import { ChangedBalanceSchema, TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
-import { doubleArray } from '../platform/arrays.ts';
+import { bigintArray, doubleArray } from '../platform/arrays.ts';
 import { toUuid } from '../platform/ids.ts';
 import { allSettledOrThrow, type Client } from '../platform/postgres.ts';
 import { firstAtTime } from './time-range.ts';
@@ -20,8 +20,14 @@ export interface Total {
   credits: bigint;
 }
 
+/** What counts of an account in a currency. */
+export interface AccountTotal extends Total {
+  /** The newest transaction that counts at another time than it was recorded; 0: none. */
+  lastShifted: bigint;
+}
+
 /** Totals by `<UUID of the account> <currency>`; what is missing is zero. */
-export type Totals = Map<string, Total>;
+export type Totals<Each extends Total = Total> = Map<string, Each>;
 
 /**
  * A tenant's head, and for each time (milliseconds since the Unix epoch) the last sequence that was recorded until then. For a caller whose SQL
@@ -39,89 +45,85 @@ export async function placesOf(client: Client, tenant: string, timesMs: number[]
 }
 
 interface TotalRow {
+  bound: number;
   account_id: string;
   currency: string;
   /** Where the account's debits and credits so far stand; null where `debits` and `credits` are all. */
   newest: bigint | null;
   debits: string;
   credits: string;
+  last_shifted: bigint;
 }
 
 /**
  * Totals at each bound, of the given accounts (UUIDs) or all. Runs in the caller's SQL transaction, which must be a snapshot and see the
  * tenant's rows.
  */
-export async function totalsAt(client: Client, tenant: string, bounds: Bound[], accountIds?: string[]): Promise<Totals[]> {
-  const { head, places } = await placesOf(
-    client,
-    tenant,
-    bounds.map(({ effectiveMs }) => effectiveMs),
-  );
-  const shifted = await client.query('select from shifted_transactions where tenant_id = $1 limit 1', [tenant]);
-  const answers = await allSettledOrThrow(
-    bounds.map(({ effectiveMs, sequence }, index) => {
-      const known = sequence < head ? sequence : head;
-      const place = places[index] as bigint;
-      const until = { effectiveMs, known, place: place < known ? place : known };
-      return client.query<TotalRow>(
-        statementOf(tenant, until, accountIds, { atHead: until.place === head, shifted: shifted.rows.length > 0 }),
-      );
-    }),
-  );
+export async function totalsAt(client: Client, tenant: string, bounds: Bound[], accountIds?: string[]): Promise<Totals<AccountTotal>[]> {
+  const times = bounds.map(({ effectiveMs }) => effectiveMs);
+  const [{ head, places }, anyShifted] = await allSettledOrThrow([
+    placesOf(client, tenant, times),
+    client.query({ name: 'any_shifted', text: 'select from shifted_transactions where tenant_id = $1 limit 1', values: [tenant] }),
+  ]);
+  const knowns = bounds.map(({ sequence }) => min(sequence, head));
+  const untils = knowns.map((known, index) => min(known, places[index] as bigint));
+  const shifted = anyShifted.rows.length > 0;
+  const values = [tenant, head, bigintArray(untils), bigintArray(knowns), doubleArray(times), times.map(monthOf)];
+  const { rows } = await client.query<TotalRow>({
+    name: `totals_at${shifted ? '_shifted' : ''}${accountIds ? '_of' : ''}`,
+    text: totalsText(shifted, accountIds !== undefined),
+    values: accountIds ? [...values, accountIds] : values,
+  });
   const newest = await newestTotals(
     client,
     tenant,
-    answers.flatMap(({ rows }) => rows.flatMap((row) => row.newest ?? [])),
+    rows.flatMap((row) => row.newest ?? []),
   );
-  return answers.map(({ rows }) => {
-    const totals: Totals = new Map();
-    for (const row of rows) {
-      const key = `${row.account_id} ${row.currency}`;
-      const posted = row.newest === null ? undefined : newest.get(`${row.newest} ${key}`);
-      if (row.newest !== null && !posted) throw new Error(`event ${row.newest} of ${tenant} does not have the balance ${key}`);
-      const total = { debits: BigInt(row.debits) + (posted?.debits ?? 0n), credits: BigInt(row.credits) + (posted?.credits ?? 0n) };
-      if (total.debits !== 0n || total.credits !== 0n) totals.set(key, total);
-    }
-    return totals;
-  });
+  const totals = bounds.map((): Totals<AccountTotal> => new Map());
+  for (const row of rows) {
+    const key = `${row.account_id} ${row.currency}`;
+    const posted = row.newest === null ? noTotal : newest.get(`${row.newest} ${key}`);
+    if (!posted) throw new Error(`event ${row.newest} of ${tenant} does not have the balance ${key}`);
+    const [debits, credits] = [BigInt(row.debits) + posted.debits, BigInt(row.credits) + posted.credits];
+    if (debits !== 0n || credits !== 0n) totals[row.bound]?.set(key, { debits, credits, lastShifted: row.last_shifted });
+  }
+  return totals;
 }
 
-const shiftedKey = (table: string) => `${table}.tenant_id = $1 and ${table}.account_id = b.account_id and ${table}.currency = b.currency`;
+const noTotal: Total = { debits: 0n, credits: 0n };
+const min = (one: bigint, other: bigint) => (one < other ? one : other);
 
-// All that was recorded until the place $2, less what was shifted until there, plus what of that counts until $4 and was recorded until $3.
-function statementOf(
-  tenant: string,
-  { effectiveMs, known, place }: { effectiveMs: number; known: bigint; place: bigint },
-  accountIds: string[] | undefined,
-  { atHead, shifted }: { atHead: boolean; shifted: boolean },
-) {
-  const newest = `left join lateral (
-      select e.sequence from entries e where e.tenant_id = $1 and e.account_id = b.account_id and e.currency = b.currency and e.sequence <= $2
-      order by e.sequence desc limit 1) as newest on true`;
-  // A month counts as a whole where it is over by then and nothing was added later; the sub-select lets the index use its bounds.
+const keyOf = (table: string) => `${table}.tenant_id = $1 and ${table}.account_id = b.account_id and ${table}.currency = b.currency`;
+
+// All that was recorded until the place, less what was shifted until there, plus what of that counts until the bound and was recorded until it.
+function totalsText(shifted: boolean, ofAccounts: boolean): string {
+  // A month counts as a whole where it is over by then and nothing was added later; sub-selects let indexes use their bounds.
   const moved = `left join lateral (
-      select running_debits, running_credits from shifted_entries s where ${shiftedKey('s')} and s.sequence <= $2
+      select s.running_debits, s.running_credits from shifted_entries s where ${keyOf('s')} and s.sequence <= bound.place
       order by s.sequence desc limit 1) as moved on true
     left join lateral (
-      select sum(part.debits) as debits, sum(part.credits) as credits from (
-        select m.debits, m.credits, m.month < $5::date and m.last_sequence <= $3 as whole,
+      select sum(part.debits) as debits, sum(part.credits) as credits, max(part.last) as last from (
+        select m.debits, m.credits, m.last_sequence, m.month < bound.month and m.last_sequence <= bound.known as whole,
           m.month::timestamp at time zone 'UTC' as from_at, (m.month + interval '1 month') at time zone 'UTC' as end_at
-        from shifted_months m where ${shiftedKey('m')} and m.month <= $5::date offset 0) as month
+        from shifted_months m where ${keyOf('m')} and m.month <= bound.month offset 0) as month
       cross join lateral (
-        select month.debits, month.credits where month.whole
+        select month.debits, month.credits, month.last_sequence where month.whole
         union all
-        select sum(s.debits), sum(s.credits) from shifted_entries s
-        where not month.whole and ${shiftedKey('s')} and s.effective_at >= month.from_at and s.effective_at < month.end_at
-          and s.effective_at <= to_timestamp($4::float8 / 1000.0) and s.sequence <= $3) as part (debits, credits)) as counted on true`;
+        select sum(s.debits), sum(s.credits), max(s.sequence) from shifted_entries s
+        where not month.whole and ${keyOf('s')} and s.effective_at >= month.from_at and s.effective_at < month.end_at
+          and s.effective_at <= bound.until_at and s.sequence <= bound.known) as part (debits, credits, last)) as counted on true`;
   const sum = (side: string) =>
-    `${atHead ? `b.${side}` : '0'}${shifted ? ` - coalesce(moved.running_${side}, 0) + coalesce(counted.${side}, 0)` : ''}`;
-  const values: unknown[] = [tenant, place, ...(shifted ? [known, effectiveMs, monthOf(effectiveMs)] : [])];
-  const accounts = accountIds === undefined ? '' : `and b.account_id = any($${values.push(accountIds)}::uuid[])`;
-  return {
-    text: `select b.account_id, b.currency, ${atHead ? 'null::bigint' : 'newest.sequence'} as newest, (${sum('debits')})::text as debits, (${sum('credits')})::text as credits
-      from balances b ${atHead ? '' : newest} ${shifted ? moved : ''} where b.tenant_id = $1 and $2::bigint >= 0 ${accounts}`,
-    values,
-  };
+    `(case when bound.place = $2 then b.${side} else 0 end${shifted ? ` - coalesce(moved.running_${side}, 0) + coalesce(counted.${side}, 0)` : ''})::text as ${side}`;
+  return `with bound as materialized (
+      select n::int - 1 as bound, place, known, to_timestamp(ms / 1000.0) as until_at, month
+      from unnest($3::bigint[], $4::bigint[], $5::float8[], $6::date[]) with ordinality as t (place, known, ms, month, n))
+    select bound.bound, b.account_id, b.currency, newest.sequence as newest, ${sum('debits')}, ${sum('credits')},
+      ${shifted ? 'coalesce(counted.last, 0)' : '0::bigint'} as last_shifted
+    from bound cross join balances b
+    left join lateral (
+      select e.sequence from entries e where bound.place < $2::bigint and ${keyOf('e')} and e.sequence <= bound.place
+      order by e.sequence desc limit 1) as newest on true ${shifted ? moved : ''}
+    where b.tenant_id = $1 ${ofAccounts ? 'and b.account_id = any($7::uuid[])' : ''}`;
 }
 
 // The last millisecond of the year 9999.

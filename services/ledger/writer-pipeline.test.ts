@@ -274,7 +274,7 @@ test('nor by a call with a shorter deadline than the posting’s', async () => {
       reads: writers.pool,
       maxMessageBytes: 1 << 20,
       committed: () => undefined,
-      hasPayments: () => true,
+      isEnabled: () => true,
     });
     const postings = validated.map(({ tenantId, idempotencyKey, entries }) => ({
       tenantId,

@@ -145,6 +145,23 @@ test('a changed rule is told with its record as it was stored, a deleted one wit
   expect(read(gone).data).toEqual({ kind: 'limit', id: value.id, version: 2, record: null });
 });
 
+test('settings of books and periods are sent with all that they say', () => {
+  const record = '{"timezone":"Africa/Lagos","future_days":366}';
+  const updated = create(EventSchema, { ...base, type: 'books.updated', data: { case: 'booksUpdated', value: { record } } });
+  expect(read(updated).data).toEqual({ books: { timezone: 'Africa/Lagos', future_days: 366 }, sequence: 7 });
+  const id = newId('period');
+  const said = { id, final: true, yearEnd: true, closingTransactions: ['txn_1'], reason: 'Audit' };
+  const closed = create(EventSchema, {
+    ...base,
+    type: 'period.closed',
+    data: { case: 'periodClosed', value: { ...said, through: '2025-12-31' } },
+  });
+  const data = { id, through: '2025-12-31', final: true, year_end: true, closing_transactions: ['txn_1'], reason: 'Audit', sequence: 7 };
+  expect(read(closed).data).toEqual(data);
+  const reopened = create(EventSchema, { ...base, type: 'period.reopened', data: { case: 'periodReopened', value: said } });
+  expect(read(reopened).data).toEqual({ ...data, through: null });
+});
+
 test('an account is told as its record, and a change by the names of what changed', () => {
   const account = {
     id: record.id,

@@ -1,8 +1,8 @@
 // The JSON body of a webhook delivery, made once per event and sent unchanged on every attempt.
 // JSON of tenants is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
-import type { AccountRecord, BalanceUpdated, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { changedPeriod } from '../platform/books-records.ts';
-import { holdRecord, originRecord } from '../platform/payment-records.ts';
+import { balanceUpdateRecord, holdRecord, originRecord } from '../platform/payment-records.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 
 /** The fields of an envelope except its `data`. */
@@ -50,19 +50,23 @@ const typesOf: Record<EventData['case'], readonly string[]> = {
   periodReopened: ['period.reopened'],
 };
 
-function eventData({ data, type, sequence }: Event): string {
-  const text = data.case && typesOf[data.case].includes(type) ? dataJson(data, type, safeNumber(sequence)) : null;
+function eventData({ data, type, sequence, createdMs }: Event): string {
+  const text = data.case && typesOf[data.case].includes(type) ? dataJson(data, type, { sequence: safeNumber(sequence), createdMs }) : null;
   if (text === null) throw new Error(`an event of type ${JSON.stringify(type)} that holds ${data.case ?? 'nothing'}`);
   return text;
 }
 
 /** What a body's `data` is; null: the event lacks what it is about. */
-function dataJson({ case: kind, value }: EventData, type: string, sequence: number): string | null {
+function dataJson(
+  { case: kind, value }: EventData,
+  type: string,
+  { sequence, createdMs }: { sequence: number; createdMs: bigint },
+): string | null {
   switch (kind) {
     case 'transactionPosted':
-      return objectWith(transactionData(value), 'metadata', value.metadata, { sequence });
+      return objectWith(transactionData(value, createdMs), 'metadata', value.metadata, { sequence });
     case 'balanceUpdated':
-      return balanceJson(value, sequence);
+      return value.balance ? JSON.stringify(balanceUpdateRecord(value, sequence)) : null;
     case 'accountCreated':
       return accountJson(value.account, { sequence });
     case 'accountUpdated':
@@ -105,28 +109,7 @@ function holdJson(hold: HoldRecord | undefined, after: object = {}): string | nu
   return hold ? objectWith(holdRecord(hold), 'metadata', hold.metadata, after) : null;
 }
 
-function balanceJson({ balance: changed, transactionId, holdId }: BalanceUpdated, sequence: number): string | null {
-  if (!changed) return null;
-  const { accountId, accountCode, currency, balance, previousBalance, debits, credits, pendingDebits, pendingCredits } = changed;
-  return JSON.stringify({
-    account_id: accountId,
-    account_code: accountCode,
-    currency,
-    balance,
-    previous_balance: previousBalance,
-    debits,
-    credits,
-    pending_debits: pendingDebits,
-    pending_credits: pendingCredits,
-    available: changed.available,
-    version: safeNumber(changed.version),
-    transaction_id: transactionId === '' ? null : transactionId,
-    hold_id: holdId ?? null,
-    sequence,
-  });
-}
-
-function transactionData(event: TransactionPosted): object {
+function transactionData(event: TransactionPosted, createdMs: bigint): object {
   const { transactionId, kind, idempotencyKey, description, reference = null, entries, reverses = null } = event;
   const [first] = entries;
   const currency = first && entries.every((entry) => entry.currency === first.currency) ? first.currency : null;
@@ -146,6 +129,8 @@ function transactionData(event: TransactionPosted): object {
       side: entry.side,
       currency: entry.currency,
     })),
+    effective_at: isoTime(event.effectiveMs ?? createdMs),
+    requested_effective_at: event.requestedEffectiveMs === undefined ? null : isoTime(event.requestedEffectiveMs),
     reverses,
     origin: originRecord(event.origin),
     unreversed: event.unreversed?.amounts ?? null,

@@ -16,9 +16,7 @@ export async function runService(settings: Settings, schema: Schema, loadServe: 
     }
     lifetime.hasUnfinishedWork = true;
     const { migrate } = await import('./migration.ts');
-    const { second } = schema;
-    const secondUrl = second && settings.optional(second.variable) !== undefined ? settings.databaseUrl(second.variable) : undefined;
-    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), schema, secondUrl);
+    await migrate(settings.databaseUrl('MIGRATION_DATABASE_URL'), settings.databaseUrl('DATABASE_URL'), schema);
     lifetime.hasUnfinishedWork = false;
   });
 }

@@ -24,8 +24,8 @@ export interface Schema {
   appendOnly: string[];
   /** Tables whose rows it may change as well, but not delete; none unless given. */
   kept?: string[];
-  /** A second role. It reads every table and changes the rows of these, which the service's role only reads. */
-  second?: { variable: 'AUDITOR_DATABASE_URL'; tables: string[] };
+  /** A second role. It reads every table, changes the rows of `tables`, which the service's role only reads, and adds rows to those of `adds`. */
+  second?: { variable: string; url: () => string | undefined; tables: string[]; adds: string[] };
 }
 
 // Every statement queues behind a change that waits for a lock, so it waits shortly and tries again; longer than `deadlock_timeout`, after which
@@ -42,7 +42,8 @@ const unlimited = { statement_timeout: '0', idle_in_transaction_session_timeout:
  * the schema; likewise the second role, where its URL is given. Safe to run twice and at once: an advisory lock lets one run after the other. Throws {@link StartFailure} for whatever the database
  * rejects, 30 s without an answer, and locks that others keep for five minutes; a further run continues from there.
  */
-export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema, secondUrl?: string): Promise<void> {
+export async function migrate(ownerUrl: string, serviceUrl: string, schema: Schema): Promise<void> {
+  const secondUrl = schema.second?.url();
   const second = secondUrl === undefined ? undefined : new URL(secondUrl);
   checkUrls(new URL(ownerUrl), new URL(serviceUrl), 'DATABASE_URL');
   if (second && schema.second) {
@@ -153,6 +154,7 @@ function secondGrants(role: string, database: string, { second }: Schema): strin
     `revoke all on all tables in schema public from ${role}`,
     `grant select on all tables in schema public to ${role}`,
     ...(second?.tables ?? []).map((table) => `grant insert, update, delete on ${pg.escapeIdentifier(table)} to ${role}`),
+    ...(second?.adds ?? []).map((table) => `grant insert on ${pg.escapeIdentifier(table)} to ${role}`),
   ];
 }
 

@@ -1,5 +1,5 @@
-// Records of payments as REST answers and webhook bodies have them: a hold, and what a transaction came from.
-import type { ExchangeOrigin, HoldRecord, Origin } from '../../proto/gen/ledger/v1/events_pb.js';
+// Records of payments as REST answers and webhook bodies have them: a hold, a changed balance, and what a transaction came from.
+import type { BalanceUpdated, ExchangeOrigin, HoldRecord, Origin } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toDecimal, toMinor } from './money.ts';
 
 /** `origin` of a transaction or hold; null: it came from nothing else. Throws for an exchange without its rate. */
@@ -59,6 +59,28 @@ export function holdRecord(hold: HoldRecord): Record<string, unknown> {
     ended_at: optionalTime(hold.endedMs),
     sequence: hold.sequence === 0n ? null : Number(hold.sequence),
     origin: originRecord(hold.origin),
+  };
+}
+
+/** `data` of `balance.updated`; null: it lacks the balance. */
+export function balanceUpdateRecord({ balance: changed, transactionId, holdId }: BalanceUpdated, sequence: number): object | null {
+  if (!changed) return null;
+  const { accountId, accountCode, currency, balance, previousBalance, debits, credits, pendingDebits, pendingCredits } = changed;
+  return {
+    account_id: accountId,
+    account_code: accountCode,
+    currency,
+    balance,
+    previous_balance: previousBalance,
+    debits,
+    credits,
+    pending_debits: pendingDebits,
+    pending_credits: pendingCredits,
+    available: changed.available,
+    version: Number(changed.version),
+    transaction_id: transactionId === '' ? null : transactionId,
+    hold_id: holdId ?? null,
+    sequence,
   };
 }
 

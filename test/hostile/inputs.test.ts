@@ -35,6 +35,7 @@ function pathOf({ path }: Operation, change: Record<string, string> = {}): strin
     transaction_id: newId('txn'),
     hold_id: newId('hold'),
     limit_id: newId('limit'),
+    job_id: newId('job'),
     key_id: newId('key'),
     delivery_id: newId('wh_delivery'),
     user_id: newId('user'),

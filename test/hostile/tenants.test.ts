@@ -38,6 +38,7 @@ afterAll(() => cluster.stop());
 const unknown = {
   transaction_id: newId('txn'),
   hold_id: newId('hold'),
+  job_id: newId('job'),
   limit_id: newId('limit'),
   delivery_id: newId('wh_delivery'),
   key_id: newId('key'),
@@ -58,11 +59,13 @@ function comparable({ status, headers, body }: Answer, sent: string): unknown {
 test('ids of another tenant in a path are answered like unknown ids, and change nothing', async () => {
   const before = await stateOf(theirs);
   const operations = contract.operations.filter(({ path }) =>
-    /\{(transaction_id|hold_id|limit_id|delivery_id|key_id|account_code)\}/.test(path),
+    /\{(transaction_id|hold_id|limit_id|job_id|delivery_id|key_id|account_code)\}/.test(path),
   );
   expect(operations.length).toBeGreaterThan(15);
   for (const operation of operations) {
-    const name = /\{(transaction_id|hold_id|limit_id|delivery_id|key_id|account_code)\}/.exec(operation.path)?.[1] as keyof typeof unknown;
+    const name = /\{(transaction_id|hold_id|limit_id|job_id|delivery_id|key_id|account_code)\}/.exec(
+      operation.path,
+    )?.[1] as keyof typeof unknown;
     const ask = async (id: string) => {
       const path = operation.path.replace('{slug}', mine.tenant.slug).replace('{tenant_id}', mine.tenant.id).replace(`{${name}}`, id);
       const options = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };

@@ -49,7 +49,7 @@ export function describeDifference(table: Projection, { replayed, stored }: Diff
 
 const amounts = ['amount', 'balance_after', 'debits', 'credits', 'pending_debits', 'pending_credits', 'captured', 'remaining'];
 /** Tables whose `id` has another prefix than a transaction's; those of definitions are stored with it. */
-const prefixes: Record<string, Prefix> = { accounts: 'acc', holds: 'hold' };
+const prefixes: Record<string, Prefix> = { accounts: 'acc', holds: 'hold', periods: 'period' };
 
 /** A value as REST shows it: ids with their prefix, amounts with two decimals. */
 function display(table: string, column: string, value: string | null | undefined): string | null {

@@ -18,7 +18,7 @@ export interface Projection {
 /** Projections, in the order in which foreign keys let them be filled. */
 const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
-  ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity'],
+  ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
 ];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];

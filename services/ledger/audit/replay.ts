@@ -8,6 +8,7 @@ import { toDecimal } from '../../platform/money.ts';
 import { chainHash, genesisHash, type LogRow } from '../log.ts';
 import { ReplayedAccounts } from './replay-accounts.ts';
 import { BalanceChanges, ReplayedBalances } from './replay-balances.ts';
+import { ReplayedBooks } from './replay-books.ts';
 import { ReplayedLimits } from './replay-definitions.ts';
 import { ReplayedHolds } from './replay-holds.ts';
 import { blockProblem } from './replay-limits.ts';
@@ -27,6 +28,7 @@ export class Replay {
   private readonly balances = new ReplayedBalances();
   private readonly accounts = new ReplayedAccounts(this.balances);
   private readonly limits = new ReplayedLimits(this.accounts);
+  private readonly books = new ReplayedBooks(this.accounts);
   private readonly holds: ReplayedHolds;
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
@@ -67,6 +69,7 @@ export class Replay {
       balances: this.balances.rows(this.tenant),
       ...this.holds.rows(),
       ...this.limits.rows(this.tenant),
+      ...this.books.rows(this.tenant),
     };
   }
 
@@ -98,6 +101,11 @@ export class Replay {
         return this.holds.end(row, event.rows, problem);
       case 'definition.changed':
         return this.limits.change(row, problem);
+      case 'books.updated':
+        return this.books.update(row, problem);
+      case 'period.closed':
+      case 'period.reopened':
+        return this.books.period(row, problem);
       default:
         problem(`is of the type ${String(row.type)}, which there is not`);
     }
@@ -118,8 +126,10 @@ export class Replay {
       created_at: time(row.createdMs),
     });
     this.checkKind(event, problem);
+    this.books.post(event, row, problem);
     this.numberReversal(row, event, rows);
-    const isOverridden = event.origin?.override !== undefined;
+    // Blocks and limits don't refuse closing transactions.
+    const isOverridden = event.origin?.override !== undefined || event.kind === 'closing';
     const changes = new BalanceChanges(this.balances, problem);
     const sums = new Map<string, bigint>();
     event.entries.forEach((entry, position) => {
@@ -150,13 +160,14 @@ export class Replay {
     changes.end(row.createdMs, event.balances, isOverridden);
     // What a capture moves its hold has counted, and reversals neither count nor give back.
     if (event.kind !== 'capture') {
-      this.limits.count(event.kind === 'reversal' ? [] : event.entries, event.uses, { row, isOverridden, problem });
+      this.limits.count(['reversal', 'closing'].includes(event.kind) ? [] : event.entries, event.uses, { row, isOverridden, problem });
     }
     replayed.posted = event;
   }
 
   private checkKind({ kind, reverses, unreversed, entries }: TransactionPosted, problem: Report): void {
-    if (!['single', 'double', 'reversal', 'exchange', 'capture'].includes(kind)) problem(`is of the kind ${kind}, which there is not`);
+    if (!['single', 'double', 'reversal', 'exchange', 'capture', 'closing'].includes(kind))
+      problem(`is of the kind ${kind}, which there is not`);
     if ((kind === 'reversal') !== (reverses !== undefined)) problem(`is ${kind} and reverses ${reverses ?? 'nothing'}`);
     if (unreversed && reverses === undefined) problem(`is ${kind} and leaves something unreversed`);
     const counters = entries.filter((entry) => entry.counter).length;

@@ -7,6 +7,8 @@ export interface AuditorConfig extends CommonSettings {
   databaseUrl: string;
   /** Connections for calls. */
   readConnections: number;
+  /** Jobs at a time, each with a connection of its own. */
+  jobConcurrency: number;
 }
 
 /** Reads and checks the settings. Throws BadSetting. */
@@ -15,5 +17,6 @@ export function auditorConfig(settings: Settings): AuditorConfig {
     ...commonSettings(settings, 50054),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),
+    jobConcurrency: settings.integer('JOB_CONCURRENCY', { min: 1, max: 100, fallback: 4 }),
   };
 }

@@ -1,22 +1,13 @@
 // The auditor's gRPC interface; each area adds its handlers.
-import type { ConnectRouter, ServiceImpl } from '@connectrpc/connect';
+import type { ConnectRouter } from '@connectrpc/connect';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
-import type { SharedPool } from '../../platform/shared-pool.ts';
 import { withErrors } from '../rpc-errors.ts';
-
-/** What the handlers need. */
-export interface AuditorParts {
-  /** Connections of calls, shared by the tenants. */
-  pool: SharedPool;
-  /** Largest message in either direction, bytes. */
-  maxMessageBytes: number;
-}
-
-/** Some handlers of the service. They throw `Refusal` and, if too many calls wait, Overloaded. */
-export type AuditHandlers = Partial<ServiceImpl<typeof AuditService>>;
+import { reportHandlers } from './reports-rpc.ts';
+import { jobHandlers } from './jobs-rpc.ts';
+import type { AuditHandlers, AuditorParts } from './parts.ts';
 
 /** The RPCs of the auditor. */
-export function auditorRoutes(_parts: AuditorParts): (router: ConnectRouter) => void {
-  const handlers: AuditHandlers = {};
+export function auditorRoutes(parts: AuditorParts): (router: ConnectRouter) => void {
+  const handlers: AuditHandlers = { ...jobHandlers(parts), ...reportHandlers(parts) };
   return (router) => router.service(AuditService, withErrors(AuditService, handlers));
 }

@@ -1,17 +1,21 @@
 // Starts the auditor's parts and stops them in the opposite order.
+import type { Registry } from 'prom-client';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
 import type { Readiness } from '../../platform/health.ts';
 import type { Lifetime } from '../../platform/lifetime.ts';
-import { openPool } from '../../platform/postgres.ts';
+import { openPool, type PoolOptions } from '../../platform/postgres.ts';
 import { checkDatabase } from '../../platform/postgres-start.ts';
 import { databaseState } from '../../platform/readiness.ts';
 import { serveUntilEnd } from '../../platform/serve.ts';
 import type { Settings } from '../../platform/settings.ts';
 import { SharedPool } from '../../platform/shared-pool.ts';
-import { openLog, openMetrics } from '../../platform/telemetry.ts';
+import { openLog, openMetrics, type Logger } from '../../platform/telemetry.ts';
 import { ledgerPlans } from '../query-plans.ts';
 import { migrationNames } from '../schema.ts';
-import { auditorConfig } from './config.ts';
+import { auditorConfig, type AuditorConfig } from './config.ts';
+import { Indexer } from './indexer.ts';
+import { JobRunner } from './job-runner.ts';
+import { jobKinds } from './job-list.ts';
 import { auditorRoutes } from './rpc.ts';
 
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
@@ -23,6 +27,17 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   lifetime.add('reads', () => reads.end());
   await checkDatabase(reads, migrationNames);
 
+  const runner = openJobRunner(config, { logger, metrics }, lifetime);
+  const indexPool = openPool(config.databaseUrl, {
+    name: 'auditor index',
+    max: 1,
+    logger,
+    settings: { ...ledgerPlans, 'app.indexer': 'on' },
+  });
+  lifetime.add('index connection', () => indexPool.end());
+  const indexer = new Indexer({ pool: indexPool, pollMs: 500, logger, metrics });
+  lifetime.add('indexer', () => indexer.close());
+
   const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
   lifetime.add('readiness', () => readinessPool.end());
   const stateOf = databaseState(readinessPool, logger);
@@ -32,9 +47,36 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   };
   await serveUntilEnd(lifetime, config, {
     services: [AuditService],
-    routes: auditorRoutes({ pool: new SharedPool(reads), maxMessageBytes: config.grpcMaxMessageBytes }),
+    routes: auditorRoutes({ pool: new SharedPool(reads), kinds: jobKinds, started: () => runner.wake() }),
     logger,
     metrics,
     readiness,
   });
+}
+
+// Of one statement of a job.
+const jobStatementMs = 10 * 60_000;
+
+/** Opens the runner of jobs and its connections. */
+function openJobRunner(
+  { databaseUrl, jobConcurrency: max }: AuditorConfig,
+  parts: { logger: Logger; metrics: Registry },
+  lifetime: Lifetime,
+): JobRunner {
+  const { logger } = parts;
+  const open = (name: string, options: Partial<PoolOptions>) => {
+    const pool = openPool(databaseUrl, { name, max: 1, logger, ...options, settings: { ...ledgerPlans, ...options.settings } });
+    lifetime.add(name, () => pool.end());
+    return pool;
+  };
+  const long = { max, queryTimeoutMs: jobStatementMs + 60_000, settings: { statement_timeout: String(jobStatementMs) } };
+  const runner = new JobRunner({
+    kinds: jobKinds,
+    reads: open('auditor jobs', long),
+    work: open('auditor results', { max: Math.max(2, Math.ceil(max / 2)) }),
+    all: open('auditor queue', { settings: { 'app.runner': 'on' } }),
+    ...parts,
+  });
+  lifetime.add('jobs', () => runner.close());
+  return runner;
 }

@@ -25,8 +25,9 @@ export class Books extends Migration {
       key text collate "C" not null,
       value text collate "C" not null,
       sequence bigint not null,
-      primary key (tenant_id, key, value, sequence)
+      primary key (tenant_id, sequence, key)
     )`);
+    this.addSql('create index transaction_metadata_value on transaction_metadata (tenant_id, key, value, sequence)');
     this.addSql(writeDated);
     for (const table of tables) {
       for (const statement of tenantPolicy(table)) this.addSql(statement);
@@ -36,11 +37,13 @@ export class Books extends Migration {
   }
 
   private createPeriods(): void {
-    // A tenant without a row has the defaults. `record`: a JSON object with the fields of REST; the rest is what the writer needs.
+    // A tenant without a row has the defaults. `record`: a JSON object with the fields of REST; the rest is what the writer and searches need.
+    // `indexed_since`: for each key of `indexed_metadata` the sequence of the event that declared it, as a JSON object.
     this.addSql(`create table books (
       tenant_id uuid primary key,
       version bigint not null check (version >= 0),
       record text not null,
+      indexed_since text not null default '{}',
       closed_through date,
       final_through date,
       open_from timestamptz,

@@ -25,6 +25,7 @@ export class Auditor extends Migration {
       created_at timestamptz not null,
       finished_at timestamptz,
       expires_at timestamptz,
+      runs integer not null,
       lease_id uuid,
       leased_until timestamptz,
       primary key (tenant_id, id)

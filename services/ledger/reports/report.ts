@@ -65,8 +65,8 @@ export interface Column {
   toMs: number;
 }
 
-/** Figures of a line in one column, under their names of REST. Null: left out, because it can't be told for a part of an account. */
-export type Amounts = Record<string, bigint | null>;
+/** Figures of a line in one column, under their names of REST. */
+export type Amounts = Record<string, bigint>;
 
 /** A line of a report by accounts. */
 export interface ReportLine {
@@ -104,7 +104,7 @@ export interface StatementLine {
   effectiveMs: number;
   createdMs: number;
   description: string;
-  reference: string;
+  reference: string | null;
   side: Side;
   amount: bigint;
   /** In the account's normal direction. In posted order: `balance_after`. */
@@ -132,7 +132,7 @@ export interface JournalLine {
   createdMs: number;
   kind: string;
   description: string;
-  reference: string;
+  reference: string | null;
   entries: { accountCode: string; name: string; side: Side; amount: bigint; currency: string }[];
 }
 

@@ -264,6 +264,13 @@ export declare type ListJobsRequest = Message<"ledger.v1.ListJobsRequest"> & {
    * @generated from field: string cursor = 3;
    */
   cursor: string;
+
+  /**
+   * Only jobs whose start needed one of these scopes; empty: all.
+   *
+   * @generated from field: repeated string scopes = 4;
+   */
+  scopes: string[];
 };
 
 /**
@@ -740,7 +747,8 @@ export declare const AuditService: GenService<{
     output: typeof GetJobResponseSchema;
   },
   /**
-   * DeleteJob cancels a job and drops its result. Errors: `job_not_found`, also for a second call.
+   * DeleteJob cancels a job that is not finished, which stays in the list, and removes one that is, with its result. Errors:
+   * `job_not_found`, also for a second call.
    *
    * @generated from rpc ledger.v1.AuditService.DeleteJob
    */
@@ -750,7 +758,7 @@ export declare const AuditService: GenService<{
     output: typeof DeleteJobResponseSchema;
   },
   /**
-   * ReadJobResult reads bytes of a result. Errors: `job_not_found`, `job_not_finished`.
+   * ReadJobResult reads bytes of a result. Errors: `job_not_found`, `job_not_finished` (also of a job that failed or was cancelled).
    *
    * @generated from rpc ledger.v1.AuditService.ReadJobResult
    */

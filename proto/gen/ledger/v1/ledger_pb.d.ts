@@ -2125,6 +2125,21 @@ export declare type StreamHierarchyRequest = Message<"ledger.v1.StreamHierarchyR
    * @generated from field: optional int32 depth = 4;
    */
   depth?: number | undefined;
+
+  /**
+   * @generated from field: optional int64 as_of_ms = 5;
+   */
+  asOfMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 known_ms = 6;
+   */
+  knownMs?: bigint | undefined;
+
+  /**
+   * @generated from field: optional int64 known_sequence = 7;
+   */
+  knownSequence?: bigint | undefined;
 };
 
 /**
@@ -2736,7 +2751,8 @@ export declare type Balance = Message<"ledger.v1.Balance"> & {
   updatedMs?: bigint | undefined;
 
   /**
-   * As asked for; both absent for the balance of now.
+   * The bounds that were asked for, resolved; both absent for the balance of now. With a bound, pending amounts and `available` are empty, version
+   * and time are those of the newest transaction that counts.
    *
    * @generated from field: optional int64 as_of_ms = 12;
    */
@@ -2776,14 +2792,14 @@ export declare type GetBalanceRequest = Message<"ledger.v1.GetBalanceRequest"> &
   currency: string;
 
   /**
-   * As of this instant, milliseconds since the Unix epoch: what counts until then. Absent: now.
+   * What counts until this instant, milliseconds since the Unix epoch; absent: whenever it counts.
    *
    * @generated from field: optional int64 as_of_ms = 4;
    */
   asOfMs?: bigint | undefined;
 
   /**
-   * What was recorded until then; at most one of both.
+   * What was recorded until then; at most one of both, absent: now. A sequence beyond the head reads all.
    *
    * @generated from field: optional int64 known_ms = 5;
    */
@@ -3551,7 +3567,7 @@ export declare type ListDailyBalancesRequest = Message<"ledger.v1.ListDailyBalan
   currency: string;
 
   /**
-   * First and last day, `YYYY-MM-DD`, at most 366.
+   * First and last day, `YYYY-MM-DD` or RFC 3339 (the day of the books' time zone on which it is), at most 366 days.
    *
    * @generated from field: string from = 4;
    */
@@ -3845,8 +3861,8 @@ export declare const LedgerService: GenService<{
     output: typeof ListPeriodsResponseSchema;
   },
   /**
-   * ListDailyBalances reads opening, movements and closing of one account and currency for each day, oldest first, by effective time. Errors as
-   * GetBalance.
+   * ListDailyBalances reads opening, movements and closing of one account and currency for each day of the books' time zone, oldest first, by
+   * effective time. A day that the zone skipped is left out. Errors as GetBalance.
    *
    * @generated from rpc ledger.v1.LedgerService.ListDailyBalances
    */

@@ -1,4 +1,4 @@
-// While payments are off a ledger works as the version before, and refuses what that would have ignored.
+// While a feature is off a ledger works as the version before, and refuses what that would have ignored.
 import { ConnectError, Code } from '@connectrpc/connect';
 import type { DescMessage } from '@bufbuild/protobuf';
 import { withClient } from '../../deploy/local/databases.ts';
@@ -7,17 +7,20 @@ import { freshDatabase } from '../../test/cluster.ts';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { until } from '../../test/notifier.ts';
 import {
+  CaptureSchema,
   CreateAccountRequestSchema,
   EntrySchema,
   LedgerService,
   NewAccountSchema,
   PostingSchema,
+  ReversalSchema,
+  ReverseTransactionRequestSchema,
   UpdateAccountRequestSchema,
 } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { newId } from '../platform/ids.ts';
 import { openPool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { openPaymentsSwitch, refuseNewCalls, refuseNewFields } from './payments-switch.ts';
+import { features, openFeatureSwitch, refuseNewCalls, refuseNewFields, type IsEnabled } from './feature-switch.ts';
 
 let ledger: RunningLedger;
 const { tenantId } = newTenant();
@@ -28,7 +31,7 @@ const limits = [{ currency: 'NGN', minAvailable: '0.00' }];
 const account = { tenantId, accountCode: 'NEW', name: 'New', type: 'asset' };
 
 beforeAll(async () => {
-  ledger = await startLedger({ hasPayments: false });
+  ledger = await startLedger({ enabled: [] });
   for (const accountCode of ['CASH', 'SALES']) await ledger.client.createAccount({ ...account, accountCode });
 });
 
@@ -118,38 +121,49 @@ test('calls that the version before does not have answer UNIMPLEMENTED', async (
   const before = `postTransaction postTransactions reverseTransaction submit getTransaction listTransactions setUpChart getHierarchy
     streamHierarchy createAccount createAccounts updateAccount getAccount listAccounts getBalance listBalanceHistory listEvents
     deleteTenant`.split(/\s+/);
+  const ofBooks = ['updateBooks', 'closePeriod', 'reopenPeriod'];
+  const readsOfBooks = ['getBooks', 'listPeriods', 'listDailyBalances'];
   for (const { localName } of LedgerService.methods) {
-    const refuse = () => refuseNewCalls(localName, { $typeName: '', commands: [] });
-    if (before.includes(localName)) expect(refuse).not.toThrow();
-    else expect(refuse).toThrow('not available until payments are enabled');
+    const refuse = (isEnabled: IsEnabled) => () => refuseNewCalls(localName, { $typeName: '', commands: [] }, isEnabled);
+    if (ofBooks.includes(localName)) expect(refuse(onlyPayments)).toThrow('not available until books are enabled');
+    else expect(refuse(onlyPayments)).not.toThrow();
+    if ([...before, ...readsOfBooks].includes(localName)) expect(refuse(none)).not.toThrow();
+    else expect(refuse(none)).toThrow('are enabled');
   }
 });
 
-test.each<[DescMessage, number]>([
-  [PostingSchema, 12],
-  [EntrySchema, 4],
-  [CreateAccountRequestSchema, 14],
-  [NewAccountSchema, 10],
-  [UpdateAccountRequestSchema, 12],
-])('every field of %s that the version before did not have is refused', ({ typeName, fields }, last) => {
+const none: IsEnabled = () => false;
+const onlyPayments: IsEnabled = (feature) => feature === 'payments';
+
+test.each<[DescMessage, number, IsEnabled]>([
+  [PostingSchema, 12, none],
+  [EntrySchema, 4, none],
+  [CreateAccountRequestSchema, 14, none],
+  [NewAccountSchema, 10, none],
+  [UpdateAccountRequestSchema, 12, none],
+  [PostingSchema, 17, onlyPayments],
+  [CaptureSchema, 12, onlyPayments],
+  [ReversalSchema, 11, onlyPayments],
+  [ReverseTransactionRequestSchema, 9, onlyPayments],
+])('every field of %s that the version before did not have is refused', ({ typeName, fields }, last, isEnabled) => {
   for (const { localName, number } of fields) {
-    const refuse = () => refuseNewFields({ $typeName: typeName, [localName]: localName === 'entries' ? [] : 'x' });
+    const refuse = () => refuseNewFields({ $typeName: typeName, [localName]: localName === 'entries' ? [] : 'x' }, isEnabled);
     if (number <= last) expect(refuse).not.toThrow();
-    else expect(refuse).toThrow('is not known here until payments are enabled');
+    else expect(refuse).toThrow(/is not known here until (payments|books) are enabled/);
   }
 });
 
-test('a ledger on a database without the row is off, and on soon after the operator’s command, without a restart', async () => {
+test('a ledger on a database without the rows has its features off, and on soon after the operator’s command, without a restart', async () => {
   const database = await freshDatabase('ledger', { migrated: true });
   const logger = openLog('test', 'silent');
   const pool = openPool(database.serviceUrl, { name: 'test', max: 1, logger });
-  const fresh = await openPaymentsSwitch(pool, logger);
-  expect(fresh.isOn()).toBe(true);
+  const fresh = await openFeatureSwitch(pool, logger);
+  expect(features.map(fresh.isOn)).toEqual([true, true]);
   await fresh.close();
   await withClient(database.ownerUrl, (client) => client.query('delete from enabled'));
-  const payments = await openPaymentsSwitch(pool, logger, 20);
+  const later = await openFeatureSwitch(pool, logger, 20);
   try {
-    expect(payments.isOn()).toBe(false);
+    expect(features.map(later.isOn)).toEqual([false, false]);
     for (const args of [
       ['enable'],
       ['enable', 'everything'],
@@ -161,12 +175,16 @@ test('a ledger on a database without the row is off, and on soon after the opera
     expect(runCommand(database.ownerUrl, 'enable', 'payments')).toMatchObject({
       ...{ status: 0, stdout: 'payments are enabled: ledgers use them within 2 s\n' },
     });
-    await until(() => Promise.resolve(payments.isOn()));
-    expect(runCommand(database.ownerUrl, 'enable', 'payments')).toMatchObject({ status: 0, stdout: 'payments are enabled already\n' });
+    await until(() => Promise.resolve(later.isOn('payments')));
+    expect(later.isOn('books')).toBe(false);
+    expect(runCommand(database.ownerUrl, 'enable', 'payments', 'books')).toMatchObject({
+      ...{ status: 0, stdout: 'payments are enabled already\nbooks are enabled: ledgers use them within 2 s\n' },
+    });
+    await until(() => Promise.resolve(later.isOn('books')));
     // The service's role can't turn them off.
     await expect(pool.query('delete from enabled')).rejects.toMatchObject({ code: '42501' });
   } finally {
-    await payments.close();
+    await later.close();
     await pool.end();
     await database.drop();
   }

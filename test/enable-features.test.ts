@@ -1,4 +1,4 @@
-// A deployment on a database of the version before: REST is as that version until the operator enables payments.
+// A deployment on a database of the version before: REST is as that version until the operator enables what is new.
 import { withClient } from '../deploy/local/databases.ts';
 import { runCommand } from './audit.ts';
 import { startCluster, type Cluster } from './cluster.ts';
@@ -30,6 +30,11 @@ const used: [string, () => ReturnType<Customer['post']>, string | null][] = [
     () => customer.post('transactions/double-entry', deposit('1.00', { require: [{ ...money, balance: { gte: '0.00' } }] })),
     'require',
   ],
+  [
+    'an effective time',
+    () => customer.post('transactions/double-entry', deposit('1.00', { effective_at: '2026-01-31T12:00:00Z' })),
+    'effective_at',
+  ],
   ['a time', () => customer.post('transactions/double-entry', deposit('1.00', { valid_until: '2999-01-01T00:00:00Z' })), 'valid_until'],
   [
     'a credit line',
@@ -53,7 +58,7 @@ test('what is new is refused: routes with 404, fields as unknown; what was there
 });
 
 test('once enabled all of it works soon, without a restart', async () => {
-  expect(runCommand(cluster.databases.ledger.ownerUrl, 'enable', 'payments').status).toBe(0);
+  expect(runCommand(cluster.databases.ledger.ownerUrl, 'enable', 'payments', 'books').status).toBe(0);
   await until(async () => (await customer.get('limits')) !== undefined);
   for (const [name, use] of used) expect([name, (await use()).status]).toEqual([name, name === 'a dry run' ? 200 : 201]);
 });

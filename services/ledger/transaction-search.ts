@@ -1,0 +1,179 @@
+// Statements that search a tenant's log for transactions: positions from one index, and conditions for what that index does not know.
+import { create, toBinary } from '@bufbuild/protobuf';
+import { PostedEntrySchema, TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
+import { newId } from '../platform/ids.ts';
+import { allSorted, hasMetadata, newestWithMetadata, type MetadataFilter } from './metadata-search.ts';
+import type { LogRange, QueryParameters, TimeRange } from './time-range.ts';
+
+/** Which transactions are listed; what is undefined does not filter. */
+export interface TransactionFilter extends TimeRange {
+  accountCode?: string | undefined;
+  currency?: string | undefined;
+  reference?: string | undefined;
+  idempotencyKey?: string | undefined;
+  kind?: string | undefined;
+  /** UUID of the hold of which they are captures. */
+  hold?: string | undefined;
+  /** UUID of the transaction that they reverse. */
+  reverses?: string | undefined;
+  metadata?: MetadataFilter[] | undefined;
+  /** Words of description and reference, as parts of a text search. */
+  words?: string[] | undefined;
+}
+
+// Positions that a page examines where no index knows all filters: first by one index, then by the next, of which the rarest soon ends.
+const firstExamined = 500;
+const lastExamined = 4_000;
+// Rows that turns after the first read at least, because some only look as if they matched.
+const minRead = 51;
+// Spans of 16,384 positions that a search for words examines at most.
+const maxSpans = 256;
+
+/** From which index a turn takes its positions, and how far it goes. */
+export interface Turn {
+  index: 'transactions' | 'entries' | 'words' | MetadataFilter;
+  /** Positions to examine. */
+  examined: number;
+  /** Rows to return at most. */
+  wanted: number;
+}
+
+/** The turns of a page. For a reference and a currency none goes by entries, because the balances in a currency may be many. */
+export function turnsOf(filter: TransactionFilter, rare: MetadataFilter[], limit: number): Turn[] {
+  const { accountCode, currency, reference, metadata = [], words } = filter;
+  const hasOwn = [reference, filter.idempotencyKey, filter.hold, filter.reverses].some((each) => each !== undefined);
+  const byEntries = accountCode !== undefined || (currency !== undefined && reference === undefined);
+  const indexes: Turn['index'][] = [
+    ...rare,
+    ...(hasOwn ? (['transactions'] as const) : []),
+    ...metadata.filter(({ prefixes }) => prefixes.length === 0),
+    ...(words === undefined ? [] : (['words'] as const)),
+  ];
+  if (indexes.length === 0 && accountCode === undefined) indexes.push('transactions');
+  if (byEntries) indexes.push('entries');
+  if (indexes.length === 1) indexes.push(indexes[0] as Turn['index']);
+  return indexes.map((index, number) => ({
+    index,
+    examined:
+      typeof index === 'object' && index.prefixes.length > 0 ? allSorted : number < indexes.length - 1 ? firstExamined : lastExamined,
+    wanted: number === 0 ? limit + 1 : Math.max(limit + 1, minRead),
+  }));
+}
+
+/** Parts of a statement that searches. */
+export interface Search {
+  /** Reads the newest positions by one index. */
+  positions: string;
+  /** Whether there may be more positions than these, in a `having` clause. */
+  hasMore: string;
+  /** For a position `t` what the index does not know. */
+  condition: string | undefined;
+}
+
+/** The search of one turn. */
+export function searchOf(query: QueryParameters, filter: TransactionFilter, range: LogRange, { index, examined, wanted }: Turn): Search {
+  const { kind, metadata = [], words } = filter;
+  const own = index === 'transactions' ? undefined : allOf(ownConditions(query, filter));
+  const ofOwn = own === undefined ? [] : [`(select ${own} from transactions where tenant_id = $1 and sequence = t.sequence)`];
+  const condition = allOf([
+    ...(index === 'words' || words === undefined ? [] : [hasWords(query, words)]),
+    ...ofOwn,
+    ...metadata.filter((each) => each !== index).map((each) => hasMetadata(query, each)),
+    ...(index === 'entries' ? [] : ofBalance(query, filter)),
+    ...(kind === undefined ? [] : [isOfKind(query, kind)]),
+  ]);
+  const limit = String(condition === undefined ? wanted : examined);
+  const hasMore = `count(*) = ${limit}`;
+  if (index === 'words') {
+    const positions = newestWithWords(query, words ?? [], range, limit);
+    return { positions, hasMore: `${hasMore} or bool_or(cut)`, condition: `not t.cut and ${condition ?? 'true'}` };
+  }
+  if (index === 'entries') return { positions: newestPostedTo(query, filter, range, limit), hasMore, condition };
+  if (index !== 'transactions') return { positions: newestWithMetadata(query, index, range, limit), hasMore, condition };
+  const conditions = ['t.tenant_id = $1', ...range.keep('t.sequence'), ...ownConditions(query, filter)].join(' and ');
+  const positions = `select t.sequence from transactions t where ${conditions} order by t.sequence desc limit ${limit}`;
+  return { positions, hasMore, condition };
+}
+
+/** Conditions that the table of transactions knows. */
+function ownConditions(query: QueryParameters, { reference, idempotencyKey, hold, reverses }: TransactionFilter): string[] {
+  return [
+    ...(reference === undefined ? [] : [`reference = ${query.value(reference)}`]),
+    // A sub-select, because next to a reference the planner may read all transactions of the reference.
+    ...(idempotencyKey === undefined
+      ? []
+      : [`sequence = (select sequence from transactions where tenant_id = $1 and idempotency_key = ${query.value(idempotencyKey)})`]),
+    ...(hold === undefined ? [] : [`sequence = any(array(${partsOf(query.value(hold))}))`]),
+    ...(reverses === undefined ? [] : [`sequence = any(array(${reversalsOf(query.value(reverses))}))`]),
+  ];
+}
+
+function allOf(conditions: string[]): string | undefined {
+  return conditions.length === 0 ? undefined : conditions.join(' and ');
+}
+
+function newestWithWords(query: QueryParameters, words: string[], { low, end }: LogRange, count: string): string {
+  return `select sequence, cut from find_texts(${query.value(words.join(' & '))}, ${low}, ${end}, ${count}, ${maxSpans})`;
+}
+
+function hasWords(query: QueryParameters, words: string[]): string {
+  return `(select x.words @@ ${query.value(words.join(' & '))}::tsquery from transaction_texts x where x.tenant_id = $1 and x.sequence = t.sequence)`;
+}
+
+function partsOf(id: string): string {
+  return `select sequence from parts where tenant_id = $1 and of = ${id}`;
+}
+
+// The reversal that completes is in both, unless it reversed all at once.
+function reversalsOf(id: string): string {
+  return `${partsOf(id)} union select sequence from transactions where tenant_id = $1 and reverses = ${id}`;
+}
+
+// The kind follows the transaction's id, which always has the same length, at the beginning of the payload.
+function isOfKind(query: QueryParameters, kind: string): string {
+  const before = toBinary(TransactionPostedSchema, create(TransactionPostedSchema, { transactionId: newId('txn') })).length;
+  const field = query.value(Buffer.from(toBinary(TransactionPostedSchema, create(TransactionPostedSchema, { kind }))));
+  const own = `substring(l.payload from ${before + 1} for octet_length(${field}::bytea))`;
+  return `(select ${own} = ${field}::bytea from log l where l.tenant_id = $1 and l.sequence = t.sequence)`;
+}
+
+/** Whether the payload of the transaction `t` contains an entry's currency as it is encoded: no index leads from it to its entries. */
+function payloadHas(query: QueryParameters, currency: string): string {
+  const entry = query.value(Buffer.from(toBinary(PostedEntrySchema, create(PostedEntrySchema, { currency }))));
+  return `(select position(${entry}::bytea in l.payload) > 0 from log l where l.tenant_id = $1 and l.sequence = t.sequence)`;
+}
+
+/** Conditions for account and currency where no entries are read. */
+function ofBalance(query: QueryParameters, filter: TransactionFilter): string[] {
+  if (filter.accountCode !== undefined) return [isPostedTo(query, filter)];
+  return filter.currency === undefined ? [] : [payloadHas(query, filter.currency)];
+}
+
+/** The balances that match the account, the currency or both. */
+function balancesOf(query: QueryParameters, { accountCode, currency }: TransactionFilter): string {
+  const id = accountCode === undefined ? '' : `select id from accounts where tenant_id = $1 and code = ${query.value(accountCode)}`;
+  const account = id === '' ? '' : `and b.account_id = (${id})`;
+  return `balances b where b.tenant_id = $1 ${account} ${currency === undefined ? '' : `and b.currency = ${query.value(currency)}`}`;
+}
+
+/** Whether the transaction `t` changes a balance that matches. `offset 0` keeps the planner from reversing the join. */
+function isPostedTo(query: QueryParameters, filter: TransactionFilter): string {
+  return `exists (select from (select b.account_id, b.currency from ${balancesOf(query, filter)}) as wanted
+    join entries e on e.tenant_id = $1 and e.account_id = wanted.account_id and e.currency = wanted.currency and e.sequence = t.sequence offset 0)`;
+}
+
+/**
+ * The newest positions at which a matching balance changed. Only balances whose newest position is among the newest of all are read
+ * further, so a filter by currency alone looks once at each balance and reads one page.
+ */
+function newestPostedTo(query: QueryParameters, filter: TransactionFilter, range: LogRange, count: string): string {
+  const conditions = ['e.tenant_id = $1', 'e.account_id = b.account_id', 'e.currency = b.currency', ...range.keep('e.sequence')];
+  const entries = `from entries e where ${conditions.join(' and ')}`;
+  return `select distinct e.sequence
+    from (select account_id, currency from (
+        select b.account_id, b.currency, dense_rank() over (order by (select max(e.sequence) ${entries}) desc nulls last) as rank
+        from ${balancesOf(query, filter)}) as ranked
+      where rank <= ${count}) as b
+    cross join lateral (select distinct e.sequence ${entries} order by e.sequence desc limit ${count}) as e
+    order by e.sequence desc limit ${count}`;
+}
