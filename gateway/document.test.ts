@@ -3,6 +3,7 @@ import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { templates } from '../services/ledger/templates.ts';
 import { deliveryHeaders } from '../services/notifier/webhook.ts';
 import { contractOf, type Contract } from '../test/contract.ts';
+import { reportNames } from './fields.ts';
 import { startGatewayOnly, type GatewayOnly } from '../test/gateway-only.ts';
 
 let alone: GatewayOnly;
@@ -126,6 +127,7 @@ describe('the OpenAPI document', () => {
         'PATCH /v1/tenants/{slug}/limits/{limit_id}',
         'DELETE /v1/tenants/{slug}/limits/{limit_id}',
         'GET /v1/tenants/{slug}/limits/{limit_id}/usage',
+        ...reportNames.flatMap((report) => ['GET', 'POST'].map((method) => `${method} /v1/tenants/{slug}/reports/${report}`)),
         'GET /v1/tenants/{slug}/books',
         'PATCH /v1/tenants/{slug}/books',
         'GET /v1/tenants/{slug}/periods',

@@ -30,7 +30,11 @@ export async function documentRoutes(app: App): Promise<void> {
       if (!doc || [route.method].flat().includes('HEAD')) return { schema: { hide: true }, url };
       const { body, querystring } = schemaOf(route);
       const readsBody = ![route.method].flat().includes('GET');
-      const ofAccount = url.includes(':account_code') || url.endsWith('/hierarchy') || url.endsWith('/usage');
+      const ofAccount =
+        url.includes(':account_code') ||
+        url.endsWith('/hierarchy') ||
+        url.endsWith('/usage') ||
+        /\/(account-statement|general-ledger)$/.test(url);
       routes.set(doc.id, { access, doc, hasBody: body !== undefined, hasQuery: querystring !== undefined, readsBody, ofAccount, body });
       const names = [...url.matchAll(/:([a-z_]+)/g)].map((match) => match[1] ?? '');
       const params = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, published(pathParameters[name])])) };

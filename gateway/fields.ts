@@ -42,6 +42,22 @@ export const lateEntries = ['refuse', 'next_open'] as const;
 /** Closings and reopenings of periods. */
 export const periodActions = ['close', 'reopen'] as const;
 
+/** Reports by their names in paths. */
+export const reportNames = [
+  ...(['trial-balance', 'balance-sheet', 'income-statement', 'cash-flow'] as const),
+  ...(['account-statement', 'general-ledger', 'journal'] as const),
+] as const;
+/** Formats of reports. */
+export const reportFormats = ['json', 'csv', 'xlsx', 'pdf'] as const;
+/** How the period of a report is split. */
+export const reportColumns = ['total', 'month', 'quarter', 'year'] as const;
+/** With what a report is compared. */
+export const reportComparisons = ['none', 'previous_period', 'previous_year'] as const;
+/** Order of entries in statements and journal. */
+export const entryOrders = ['effective', 'posted'] as const;
+/** What a trial balance does with closing transactions. */
+export const closingChoices = ['include', 'exclude'] as const;
+
 /** What a velocity limit counts. */
 export const limitSubjects = ['account', 'each', 'sum'] as const;
 /** Statuses of velocity limits. */

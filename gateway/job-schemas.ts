@@ -1,6 +1,6 @@
 // Jobs in answers: their schema, an example, and the record of a message.
 import type { Job } from '../proto/gen/ledger/v1/audit_pb.js';
-import { timeOf } from './mapping.ts';
+import { timeOf } from '../services/platform/ledger-records.ts';
 import { id, integer, long, maybe, record, string, time, word, type Schema } from './records.ts';
 
 const statuses = ['queued', 'running', 'succeeded', 'failed', 'cancelled'] as const;

@@ -2,10 +2,11 @@
 // Records with metadata are written as text: parsing stored metadata would cost the hot path, and numbers their digits.
 import type { FastifyReply } from 'fastify';
 import type { ApiKey, Invitation, Member, RateLimit, Tenant, User } from '../proto/gen/identity/v1/identity_pb.js';
-import type { AccountRecord, Event, HoldRecord, Origin, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
-import type { AccountNode, Balance, BalanceChange, CommandResult, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import type { Event, HoldRecord, TransactionPosted } from '../proto/gen/ledger/v1/events_pb.js';
+import type { AccountNode, Balance, BalanceChange, CommandResult } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { changedPeriod } from '../services/platform/books-records.ts';
+import { accountFields, transactionJson, openWith, orNull, quote, timeOf } from '../services/platform/ledger-records.ts';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { balanceUpdateRecord, holdRecord, originRecord } from '../services/platform/payment-records.ts';
 import { rateLimitHeaders } from './errors.ts';
@@ -36,19 +37,6 @@ export function outcomeEnvelope(
 /** The members of a page: items, each as JSON, under a name, and `pagination`. */
 export function pageJson(name: string, items: string[], pagination: object): string {
   return `"${name}":[${items.join()}],"pagination":${JSON.stringify(pagination)}`;
-}
-
-let lastMs = 0n;
-let lastTime = new Date(0).toISOString();
-
-/** A time as ISO 8601 in UTC. */
-export function timeOf(ms: bigint): string {
-  // Postings of one batch have the same time.
-  if (ms !== lastMs) {
-    lastTime = new Date(Number(ms)).toISOString();
-    lastMs = ms;
-  }
-  return lastTime;
 }
 
 function optionalTime(ms: bigint | undefined): string | null {
@@ -128,44 +116,6 @@ export function rateLimitFields(limit: Limit | RateLimit | undefined): ReturnTyp
   return rateLimitHeaders({ policy, quota, window: windowSeconds, remaining, reset: resetSeconds });
 }
 
-/** The JSON of a record with its metadata, without the closing brace. */
-function openWith(fields: object, metadata: string): string {
-  return `${JSON.stringify(fields).slice(0, -1)},"metadata":${metadata === '' ? '{}' : metadata}`;
-}
-
-function accountFields(account: AccountRecord): string {
-  const { id, accountCode, name, type, normalBalance, currency = null, parentCode = null, isGroup, description = null } = account;
-  const fields = {
-    id,
-    account_code: accountCode,
-    name,
-    type,
-    normal_balance: normalBalance,
-    currency,
-    parent_code: parentCode,
-    is_group: isGroup,
-    description,
-    allow_negative: account.allowNegative,
-    status: account.status,
-    system: account.system,
-    limits: account.limits.map(({ currency: of, minAvailable = null, maxBalance = null }) => ({
-      currency: of,
-      min_available: minAvailable,
-      max_balance: maxBalance,
-    })),
-    blocked: account.blocked,
-    version: Number(account.version),
-    created_at: timeOf(account.createdMs),
-    updated_at: timeOf(account.updatedMs),
-  };
-  return openWith(fields, account.metadata);
-}
-
-/** `data.account` as JSON. */
-export function accountJson(account: AccountRecord): string {
-  return `${accountFields(account)}}`;
-}
-
 /** A flat tree as the JSON of nested nodes, in one text for each part: each node stands before those below it. */
 export async function* treeJson(parts: AsyncIterable<{ nodes: AccountNode[] }>, withBalances: boolean): AsyncGenerator<string> {
   let open = 0;
@@ -182,36 +132,6 @@ export async function* treeJson(parts: AsyncIterable<{ nodes: AccountNode[] }>, 
     yield text;
   }
   yield ']}'.repeat(open);
-}
-
-const quote = JSON.stringify as (text: string) => string;
-const orNull = (text: string | undefined): string => (text === undefined ? 'null' : `"${text}"`);
-
-const originJson = (origin: Origin | undefined): string => (origin ? JSON.stringify(originRecord(origin)) : 'null');
-
-/** `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. */
-export function transactionJson(transaction: Transaction): string {
-  const { transactionId, idempotencyKey, description, reference, metadata, sequence } = transaction;
-  const createdAt = timeOf(transaction.createdMs);
-  const { effectiveMs, requestedEffectiveMs } = transaction;
-  const effectiveAt = effectiveMs === undefined ? createdAt : timeOf(effectiveMs);
-  const requestedAt = requestedEffectiveMs === undefined ? 'null' : `"${timeOf(requestedEffectiveMs)}"`;
-  let entries = '';
-  for (const { accountId, accountCode, amount, side, currency, balanceAfter, counter } of transaction.entries) {
-    if (entries !== '') entries += ',';
-    entries += `{"account_id":"${accountId}","account_code":"${accountCode}","amount":"${amount}","side":"${side}","currency":"${currency}","balance_after":"${balanceAfter}","counter":${counter}}`;
-  }
-  const ownId = transactionId === '' ? 'null' : `"${transactionId}"`;
-  const key = idempotencyKey === transactionId ? ownId : quote(idempotencyKey);
-  return (
-    `{"transaction_id":${ownId},"kind":"${transaction.kind}","status":"${transaction.status}","idempotency_key":${key},` +
-    `"description":${description === '' ? '""' : quote(description)},"reference":${reference === undefined ? 'null' : quote(reference)},` +
-    `"currency":${orNull(transaction.currency)},"amount":${orNull(transaction.amount)},"entries":[${entries}],` +
-    `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${effectiveAt}",` +
-    `"requested_effective_at":${requestedAt},"created_at":"${createdAt}","sequence":${sequence === 0n ? 'null' : sequence},` +
-    `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)},"origin":${originJson(transaction.origin)},` +
-    `"unreversed":${transaction.unreversed ? JSON.stringify(transaction.unreversed.amounts) : 'null'}}`
-  );
 }
 
 /** `data.hold` as JSON. */

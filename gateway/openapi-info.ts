@@ -6,6 +6,7 @@ import { jobSchemas } from './job-schemas.ts';
 import { headerComponents, published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
+import { reportSchemas } from './report-records.ts';
 import { schemas, words } from './records.ts';
 import { teamSchemas } from './team-schemas.ts';
 
@@ -39,6 +40,7 @@ export const documentInfo = {
     { name: 'Transactions', description: 'Postings and their reversal.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
+    { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
     { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
@@ -80,6 +82,7 @@ export const documentSchemas: Record<string, object> = {
     ...balanceSchemas,
     ...booksSchemas,
     ...jobSchemas,
+    ...reportSchemas,
     ...teamSchemas,
     ...webhookSchemas,
   }),

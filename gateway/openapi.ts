@@ -17,6 +17,8 @@ export interface Answer {
   headers?: HeaderName[];
   /** Media type of an answer without the envelope. */
   unwrappedType?: string;
+  /** Files that the request may ask for instead, as examples by media type. */
+  files?: Record<string, string>;
   /** Answers a dry run too. */
   tries?: boolean;
   /** Schema name, where several operations answer it: client generators would name it after the first one. */
@@ -237,10 +239,12 @@ export function namedAnswers({ answers }: Doc): Record<string, object> {
 }
 
 function answerDoc(answer: Answer): object {
-  const { description, example: data, message, headers: names = [], unwrappedType, name } = answer;
+  const { description, example: data, message, headers: names = [], unwrappedType, files = {}, name } = answer;
   const schema = name === undefined ? bodyOf(answer) : ref(name);
   const example = unwrappedType === undefined ? { success: true, data, ...(message !== undefined && { message }) } : data;
-  return { description, headers: headerDocs(names), content: { [unwrappedType ?? 'application/json']: { schema, example } } };
+  const others = Object.entries(files).map(([type, file]) => [type, { schema: { type: 'string', format: 'binary' }, example: file }]);
+  const content = { [unwrappedType ?? 'application/json']: { schema, example }, ...(Object.fromEntries(others) as object) };
+  return { description, headers: headerDocs(names), content };
 }
 
 /** An operation: body, answers and security. */

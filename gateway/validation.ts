@@ -85,6 +85,8 @@ export function queryValidator(schema: Schema): (data: unknown) => Verdict {
 
 function typed(schema: Schema, text: string): unknown {
   const types = [schema['type']].flat();
+  // A parameter that may be repeated and was not.
+  if (types.includes('array')) return [text];
   if (types.includes('integer') && /^-?[0-9]+$/.test(text)) return finite(Number(text));
   return types.includes('boolean') && (text === 'true' || text === 'false') ? text === 'true' : text;
 }

@@ -67,3 +67,19 @@ export async function startAuditor(
     },
   };
 }
+
+/** A report with its content type, as one piece. */
+export async function reportBytes(
+  { client }: RunningAuditor,
+  tenantId: string,
+  report: string,
+  parameters: object,
+): Promise<{ contentType: string; bytes: Buffer }> {
+  const parts: Uint8Array[] = [];
+  let contentType = '';
+  for await (const part of client.getReport({ tenantId, report, parameters: JSON.stringify(parameters) })) {
+    contentType ||= part.contentType;
+    parts.push(part.bytes);
+  }
+  return { contentType, bytes: Buffer.concat(parts) };
+}

@@ -119,7 +119,9 @@ export function contractOf(document: any): Contract {
       if (!documented) return [...faults, `status ${status} is not in the document`];
       // A redirect has no body.
       if (Object.keys(documented.content).length === 0) return body === '' ? faults : [...faults, 'a body that is not in the document'];
-      const [type = '', media] = Object.entries<any>(documented.content)[0] ?? [];
+      const offered = Object.entries<any>(documented.content);
+      // The first is what is answered unless the request asks for another one.
+      const [type = '', media] = offered.find(([each]) => headers.get('content-type')?.startsWith(each)) ?? offered[0] ?? [];
       if (type !== '*/*' && headers.get('content-type')?.startsWith(type) !== true) faults.push(`not ${type}`);
       if (body?.success === false && !(body.code in media.examples)) faults.push(`code ${String(body.code)} is not in the document`);
       // A 422 names the same field as one of its examples.

@@ -37,8 +37,8 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   ],
   // The ledger derives balance events for Kafka, the notifier for itself. REST and webhooks have the same records.
   [
-    /^services\/platform\/(derived-events|payment-records|books-records)\.ts$/,
-    under('services/platform/', 'proto/gen/ledger/v1/events_pb.js'),
+    /^services\/platform\/(derived-events|payment-records|books-records|ledger-records)\.ts$/,
+    under('services/platform/', 'proto/gen/ledger/v1/events_pb.js', 'proto/gen/ledger/v1/ledger_pb.js'),
   ],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],
   [/^services\/identity\//, under('services/identity/', 'services/platform/', 'proto/gen/')],

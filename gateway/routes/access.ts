@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import { scopes } from '../../services/platform/roles.ts';
 import { object, oneOf, optional } from '../fields.ts';
-import { timeOf } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, memberCall, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';

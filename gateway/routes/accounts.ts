@@ -24,7 +24,8 @@ import { ApiError } from '../errors.ts';
 import { pagination, record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountJson, envelope, pageJson } from '../mapping.ts';
+import { accountJson } from '../../services/platform/ledger-records.ts';
+import { envelope, pageJson } from '../mapping.ts';
 
 /** An account as an example. */
 export const exampleAccount = {

@@ -26,6 +26,7 @@ import { exchangeRoutes } from './exchange.ts';
 import { passwordRoutes } from './passwords.ts';
 import { periodRoutes } from './periods.ts';
 import { postingRoutes } from './postings.ts';
+import { reportsRoutes } from './reports.ts';
 import { reversalRoutes } from './reversals.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
 import { secondFactorRoutes } from './second-factor.ts';
@@ -62,6 +63,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   holdRoutes(app, parts);
   holdReads(app, parts);
   balanceRoutes(app, parts);
+  reportsRoutes(app, parts);
   booksRoutes(app, parts);
   jobRoutes(app, parts);
   periodRoutes(app, parts);

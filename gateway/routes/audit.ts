@@ -1,7 +1,7 @@
 // Routes of the audit logs: what members changed in a tenant, and a user's logins and changes of credentials.
 import type { AuditEntry } from '../../proto/gen/identity/v1/identity_pb.js';
 import { object, paging } from '../fields.ts';
-import { timeOf } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';

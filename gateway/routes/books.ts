@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { Books } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { accountCode, lateEntries, object, oneOf, optional, patterned, whole } from '../fields.ts';
-import { timeOf } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';

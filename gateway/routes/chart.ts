@@ -8,7 +8,8 @@ import { accountCode, businessType, businessTypes, object, oneOf, whole } from '
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountJson, envelope, json, treeJson } from '../mapping.ts';
+import { accountJson } from '../../services/platform/ledger-records.ts';
+import { envelope, json, treeJson } from '../mapping.ts';
 import { exampleAccount } from './accounts.ts';
 
 const chart = {

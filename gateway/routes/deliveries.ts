@@ -8,7 +8,8 @@ import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { exampleBodies } from '../webhook-examples.ts';
-import { attemptRecord, deliveryRecord, envelope, rateLimitFields, timeOf, webhookRecord } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
+import { attemptRecord, deliveryRecord, envelope, rateLimitFields, webhookRecord } from '../mapping.ts';
 import { exampleWebhook } from './webhooks.ts';
 
 const access: Access = { by: 'key', scope: 'webhooks:manage' };

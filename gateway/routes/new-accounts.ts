@@ -16,7 +16,8 @@ import {
 } from '../fields.ts';
 import { metadataText } from '../metadata.ts';
 import { accountRules, limitsOf, ruleErrorFields, ruleErrors } from '../payment-fields.ts';
-import { accountJson, envelope } from '../mapping.ts';
+import { accountJson } from '../../services/platform/ledger-records.ts';
+import { envelope } from '../mapping.ts';
 import { long, record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';

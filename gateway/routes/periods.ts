@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { Period } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { changedPeriod } from '../../services/platform/books-records.ts';
 import { flag, object, optional, paging } from '../fields.ts';
-import { timeOf } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
 import { examplePagination, pageOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';

@@ -5,7 +5,8 @@ import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { envelope, pageJson, transactionJson } from '../mapping.ts';
+import { transactionJson } from '../../services/platform/ledger-records.ts';
+import { envelope, pageJson } from '../mapping.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
 const listQuery = object({

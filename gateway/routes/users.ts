@@ -5,7 +5,8 @@ import { rateLimitHeaderNames } from '../openapi.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { rateLimitFields, timeOf, userRecord } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
+import { rateLimitFields, userRecord } from '../mapping.ts';
 
 /** A user of the examples. */
 export const exampleUser = {

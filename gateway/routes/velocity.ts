@@ -17,7 +17,8 @@ import {
   side,
   whole,
 } from '../fields.ts';
-import { envelope, pageJson, timeOf } from '../mapping.ts';
+import { timeOf } from '../../services/platform/ledger-records.ts';
+import { envelope, pageJson } from '../mapping.ts';
 import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';

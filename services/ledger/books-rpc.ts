@@ -2,7 +2,8 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { LedgerService, UpdateBooksRequest } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { dayOf, isFiscalYearEnd, isTimeZone } from '../platform/calendar.ts';
-import { getBooks, updateBooks, type BooksChange } from './books.ts';
+import { getBooks } from './books.ts';
+import { updateBooks, type BooksChange } from './books-update.ts';
 import { checkedCode, checkedText, invalid, oneOf, optional, tenantOf } from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
 import { pageOf } from './page.ts';

@@ -1,15 +1,8 @@
-// Settings of a tenant's books, changed under its head, and reads of them.
-import { create, toBinary } from '@bufbuild/protobuf';
-import { BooksUpdatedSchema, type AccountRecord } from '../../proto/gen/ledger/v1/events_pb.js';
+// Settings of a tenant's books and what is closed of them: as they are stored, and reads of them.
+import { create } from '@bufbuild/protobuf';
 import { BooksSchema, type Books } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { epochMs, inTransaction, readTenant, type Client, type Connections, type Statement } from '../platform/postgres.ts';
-import { accountsByCode } from './account-reads.ts';
-import { Refusal, type Reason } from './accounting.ts';
-import { writeEvents } from './accounts.ts';
-import { nextPosition, type AuditContext } from './chart.ts';
-import { invalid } from './fields.ts';
-import { append, lockHead } from './log.ts';
-import { declaredSince, readyKeys } from './metadata-indexes.ts';
+import { epochMs, readTenant, type Client, type Connections, type Statement } from '../platform/postgres.ts';
+import { readyKeys } from './metadata-indexes.ts';
 
 /** What can be set, with the names of REST; stored as JSON. */
 export interface BooksSettings {
@@ -69,46 +62,6 @@ export async function getBooks(pool: Connections, tenant: string): Promise<Books
   return booksOf(storedOf(rows[0]));
 }
 
-/** A change of settings; undefined fields stay. */
-export type BooksChange = { [Field in keyof BooksSettings]?: BooksSettings[Field] | undefined };
-
-/**
- * Changes settings; without effect there is no event. `version`: changes only this one. Throws {@link Refusal}: `version_conflict`,
- * `validation_failed` with the tag `immutable` for the time zone while a period is closed, and `account_not_found`, `account_is_group`,
- * `account_is_system` or `account_closed` naming the field.
- */
-export function updateBooks(
-  pool: Connections,
-  tenant: string,
-  change: BooksChange,
-  version: bigint | undefined,
-  context: AuditContext,
-): Promise<Books> {
-  return inTransaction(pool, [tenant], async (client) => {
-    // A tenant gets a head only with an event.
-    const isNew = textOf(changed(defaultSettings, change)) !== textOf(defaultSettings);
-    const locked = (await lockHead(client, tenant, false)) ?? (isNew ? await lockHead(client, tenant, true) : null);
-    const before = await storedBooks(client, tenant);
-    if (version !== undefined && version !== before.version) {
-      throw refusalOf('version_conflict', `the books have version ${before.version}, not ${version}`, 'version', version.toString());
-    }
-    const settings = changed(before.settings, change);
-    if (!locked || textOf(settings) === textOf(before.settings)) return booksOf(before);
-    if (settings.timezone !== before.settings.timezone && before.closedThrough !== null) {
-      throw invalid('timezone', 'immutable', settings.timezone, 'timezone can’t be changed while a period is closed');
-    }
-    await checkAccounts(client, tenant, change);
-    const { head, nowMs } = locked;
-    const { sequence, createdMs } = nextPosition(head, nowMs);
-    const indexedSince = declaredSince(before.indexedSince, settings.indexed_metadata, sequence);
-    const after = { ...before, settings, version: before.version + 1n, updatedMs: createdMs, indexedSince };
-    await storeBooks(client, tenant, after);
-    const payload = toBinary(BooksUpdatedSchema, create(BooksUpdatedSchema, { record: textOf(settings) }));
-    await writeEvents(client, [append(head, { type: 'books.updated', ...context, payload }, nowMs)], head, nowMs);
-    return booksOf(after);
-  });
-}
-
 /** A tenant's books, for a caller whose SQL transaction sees its rows. */
 export async function storedBooks(client: Client, tenant: string): Promise<StoredBooks> {
   const { rows } = await client.query<BooksRow>(selectBooks(tenant));
@@ -129,36 +82,8 @@ export async function storeBooks(client: Client, tenant: string, books: StoredBo
   });
 }
 
-/** Refuses an account that can't take what was earned: it must be an open equity account, no group. */
-export function checkRetained(code: string, account: AccountRecord | undefined): void {
-  const field = 'retained_earnings_code';
-  checkAccount(field, code, account);
-  if (account?.isGroup) throw refusalOf('account_is_group', `account ${code} is a group, which takes no postings`, field, code);
-  if (account?.status === 'closed') throw refusalOf('account_closed', `account ${code} is closed`, field, code);
-  if (account?.type === 'equity') return;
-  throw refusalOf('account_not_found', `there is no equity account ${code}: its type is ${account?.type ?? ''}`, field, code);
-}
-
-async function checkAccounts(client: Client, tenant: string, change: BooksChange): Promise<void> {
-  const { retained_earnings_code: retained, cash_accounts: cash = [] } = change;
-  const codes = [...new Set([...(retained === undefined ? [] : [retained]), ...cash])];
-  if (codes.length === 0) return;
-  const accounts = await accountsByCode(client, tenant, codes);
-  if (retained !== undefined) checkRetained(retained, accounts.get(retained));
-  cash.forEach((code, index) => checkAccount(`cash_accounts[${index}]`, code, accounts.get(code)));
-}
-
-function checkAccount(field: string, code: string, account: AccountRecord | undefined): void {
-  if (!account) throw refusalOf('account_not_found', `account ${code} not found`, field, code);
-  if (account.system) throw refusalOf('account_is_system', `account ${code} is a system account`, field, code);
-}
-
-function changed(settings: BooksSettings, change: BooksChange): BooksSettings {
-  return { ...settings, ...Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) };
-}
-
-// The fields in one order, so that equal settings are equal texts.
-function textOf(settings: BooksSettings): string {
+/** Settings as JSON: the fields in one order, so that equal settings are equal texts. */
+export function textOf(settings: BooksSettings): string {
   return JSON.stringify(settings, Object.keys(defaultSettings));
 }
 
@@ -185,7 +110,8 @@ function storedOf(row: BooksRow | undefined): StoredBooks {
   };
 }
 
-function booksOf({ version, settings, closedThrough, finalThrough, updatedMs, readyKeys }: StoredBooks): Books {
+/** Books as their message. */
+export function booksOf({ version, settings, closedThrough, finalThrough, updatedMs, readyKeys }: StoredBooks): Books {
   return create(BooksSchema, {
     timezone: settings.timezone,
     fiscalYearEnd: settings.fiscal_year_end,
@@ -201,8 +127,4 @@ function booksOf({ version, settings, closedThrough, finalThrough, updatedMs, re
     version,
     updatedMs: updatedMs === null ? undefined : BigInt(updatedMs),
   });
-}
-
-function refusalOf(reason: Reason, message: string, field: string, value: string): Refusal {
-  return new Refusal(reason, message, { field, tag: reason, value });
 }

@@ -10,13 +10,19 @@ import { inSnapshot } from './snapshot.ts';
 /** Bounds of a report that is answered at once. */
 export const reportBounds = { maxLines: 20_000, milliseconds: 5_000 };
 
+// A file may be larger than a message.
+const messageBytes = 256 << 10;
+
 /** Handlers of reports. They throw {@link Refusal} and, if too many calls wait, Overloaded. */
 export function reportHandlers({ pool }: Pick<AuditorParts, 'pool'>): AuditHandlers {
   return {
     async *getReport(request, { signal }) {
       const tenant = tenantOf(request);
       const { contentType, parts } = await makeNow(pool.of(tenant, signal), tenant, request, reportBounds);
-      for (const [index, bytes] of parts.entries()) yield index === 0 ? { contentType, bytes } : { bytes };
+      yield { contentType };
+      for (const part of parts) {
+        for (let from = 0; from < part.length; from += messageBytes) yield { bytes: part.subarray(from, from + messageBytes) };
+      }
     },
   };
 }

@@ -239,7 +239,6 @@ describe('refused', () => {
       [0, 'min', { compare: 'previous_year' }],
       [12, 'max', { compare: 'previous_year' }],
       ['1', 'type'],
-      [1, 'oneof'],
     ],
     group_by: [
       ['account', 'oneof'],

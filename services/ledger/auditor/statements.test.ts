@@ -1,111 +1,31 @@
 // Statements, general ledger, journal and cash flow of a random book, against sums by hand over its log; and their files.
 import { randomInt } from 'node:crypto';
-import { startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
-import { newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
+import { Code } from '@connectrpc/connect';
+import pg from 'pg';
+import { reportBytes } from '../../../test/auditor.ts';
+import { refusal } from '../../../test/ledger.ts';
+import { cash, debitNormal, leaves, openRandomBook, readLog, type Posted, type RandomBook } from '../../../test/random-book.ts';
 import { filesOfZip, textOfPdf } from '../../../test/report-files.ts';
-import { toDecimal, signedMinor } from '../../platform/money.ts';
+import { signedMinor, toDecimal } from '../../platform/money.ts';
+import { BrokenIdentity } from '../reports/identities.ts';
+import { makeNow, reportBounds } from './reports-rpc.ts';
 
-let ledger: RunningLedger;
-let auditor: RunningAuditor;
-const { tenantId } = newTenant();
-
-const accounts = [
-  { accountCode: 'CASH', type: 'asset', isGroup: true },
-  { accountCode: 'BANK', type: 'asset', parentCode: 'CASH' },
-  { accountCode: 'TILL', type: 'asset', parentCode: 'CASH' },
-  { accountCode: 'MACHINE', type: 'asset', metadata: '{"cash_flow": "investing"}' },
-  { accountCode: 'LOAN', type: 'liability', metadata: '{"cash_flow": "financing"}' },
-  { accountCode: 'CAPITAL', type: 'equity' },
-  { accountCode: 'SALES', type: 'revenue', metadata: '{"unit": "shop"}' },
-  { accountCode: 'RENT', type: 'expense' },
-  { accountCode: 'EURO', type: 'asset', currency: 'EUR' },
-];
-const leaves = ['BANK', 'TILL', 'MACHINE', 'LOAN', 'CAPITAL', 'SALES', 'RENT'];
-const cash = ['BANK', 'TILL'];
-const debitNormal = ['BANK', 'TILL', 'MACHINE', 'RENT', 'EURO'];
-
-interface Entry {
-  code: string;
-  side: string;
-  minor: bigint;
-  currency: string;
-  balanceAfter: bigint;
-}
-
-/** A transaction of the log; its times are milliseconds since the Unix epoch. */
-interface Posted {
-  sequence: number;
-  createdMs: number;
-  effectiveMs: number;
-  entries: Entry[];
-}
+let book: RandomBook;
+let { ledger, auditor, tenant, tenantId } = {} as RandomBook;
 
 let [log, head]: [Posted[], number] = [[], 0];
 
-async function post(): Promise<void> {
-  const lines = Array.from({ length: randomInt(1, 3) }, () => ({
-    amount: (randomInt(1, 1_000_000) / 100).toFixed(2),
-    currency: ['NGN', 'USD'][randomInt(2)]!,
-  }));
-  const code = () => leaves[randomInt(leaves.length)]!;
-  const entries = lines.flatMap((line) => [
-    { ...line, accountCode: code(), side: 'debit' },
-    { ...line, accountCode: code(), side: 'credit' },
-  ]);
-  const isDated = randomInt(3) > 0;
-  const effectiveMs = BigInt(Date.UTC(2026, randomInt(6), randomInt(1, 29), randomInt(24)));
-  const description = ['Rent of June', '=1+1', '-5'][randomInt(3)]!;
-  const metadata = ['{}', '{"channel": "web"}', '{"channel": "shop"}'][randomInt(3)]!;
-  await ledger.client.postTransaction({ posting: { tenantId, entries, description, metadata, ...(isDated && { effectiveMs }) } });
-}
-
-async function readLog(): Promise<void> {
-  log = [];
-  head = 0;
-  for (let more = true; more;) {
-    const page = await ledger.client.listEvents({ tenantId, afterSequence: BigInt(head), limit: 100 });
-    for (const { data, sequence, createdMs } of page.events) {
-      head = Number(sequence);
-      if (data.case !== 'transactionPosted') continue;
-      const entries = data.value.entries.map(({ accountCode, side, amount, currency, balanceAfter }) => ({
-        ...{ code: accountCode, side, minor: signedMinor(amount)!, currency, balanceAfter: signedMinor(balanceAfter)! },
-      }));
-      log.push({ sequence: head, createdMs: Number(createdMs), effectiveMs: Number(data.value.effectiveMs ?? createdMs), entries });
-    }
-    more = page.hasMore;
-  }
-}
-
 beforeAll(async () => {
-  ledger = await startLedger();
-  auditor = await startAuditor(ledger.database);
-  await ledger.client.createAccounts({
-    tenantId,
-    accounts: accounts.map((account) => ({ name: `Name of ${account.accountCode}`, ...account })),
-  });
-  await ledger.client.updateBooks({
-    tenantId,
-    timezone: 'Africa/Lagos',
-    cashAccounts: { items: ['CASH'] },
-    indexedMetadata: { items: ['channel'] },
-  });
-  for (let round = 0; round < 150; round++) await post();
-  await readLog();
+  book = await openRandomBook();
+  ({ ledger, auditor, tenant, tenantId } = book);
+  ({ log, head } = await readLog(book));
 }, 60_000);
 afterAll(async () => {
   await auditor.end();
   await ledger.end();
 });
 
-async function bytesOf(report: string, parameters: object): Promise<{ contentType: string; bytes: Buffer }> {
-  const parts: Uint8Array[] = [];
-  let contentType = '';
-  for await (const part of auditor.client.getReport({ tenantId, report, parameters: JSON.stringify(parameters) })) {
-    contentType ||= part.contentType;
-    parts.push(part.bytes);
-  }
-  return { contentType, bytes: Buffer.concat(parts) };
-}
+const bytesOf = (report: string, parameters: object) => reportBytes(auditor, tenantId, report, parameters);
 
 type Json = any;
 async function read(report: string, parameters: object): Promise<{ report: Json; pagination: Json }> {
@@ -210,14 +130,14 @@ test('months chain, and the closing is the balance as of their end', async () =>
 test('pages read one state of the log and end at one time, whatever is posted between them', async () => {
   for (const report of ['account-statement', 'general-ledger', 'journal']) {
     const own = report === 'account-statement' ? { account_code: 'BANK', currency: 'NGN' } : {};
-    const pages = await readPages(report, { ...own, limit: 9 }, post);
+    const pages = await readPages(report, { ...own, limit: 9 }, () => book.post());
     const states = new Set(pages.map((page) => JSON.stringify([page.as_recorded, page.parameters])));
     expect([report, pages.length > 1, states.size]).toEqual([report, true, 1]);
     const linesOf = (page: Json): Json[] => page.lines ?? page.statements.flatMap((statement: Json) => statement.lines);
     const sequences = pages.flatMap(linesOf).map((line) => line.sequence as number);
     expect(Math.max(...sequences)).toBeLessThanOrEqual(pages[0].as_recorded.sequence as number);
   }
-  await readLog();
+  ({ log, head } = await readLog(book));
 });
 
 const amountOf = (row: string[], name: string, header: string[]) => signedMinor(row[header.indexOf(name)]!)!;
@@ -395,4 +315,35 @@ test('refuses what does not fit, with field and tag', async () => {
     });
   }
   expect(await refused('general-ledger', { cursor: pagination.next_cursor })).toMatchObject({ field: 'cursor', tag: 'cursor' });
+});
+
+test('is refused where it has more lines than are answered at once', async () => {
+  for (const [report, own] of [
+    ['account-statement', { account_code: 'BANK', currency: 'NGN' }],
+    ['general-ledger', {}],
+    ['journal', {}],
+    ['cash-flow', {}],
+  ] as const) {
+    const request = { report, parameters: JSON.stringify({ ...own, format: 'csv' }) };
+    const made = makeNow(auditor.pool, tenant, request, { maxLines: 3, milliseconds: 60_000 });
+    await expect(made).rejects.toMatchObject({ reason: 'report_too_large' });
+  }
+});
+
+test('is not given out where a balance contradicts the log', async () => {
+  const admin = new pg.Client({ connectionString: ledger.database.adminUrl });
+  await admin.connect();
+  await admin.query("update balances set debits = debits + 1 where currency = 'NGN'");
+  await admin.end();
+  for (const [report, own] of [
+    ['account-statement', { account_code: 'BANK', currency: 'NGN' }],
+    ['account-statement', { account_code: 'BANK', currency: 'NGN', order: 'posted' }],
+    ['general-ledger', { account_code: ['BANK'] }],
+    ['journal', {}],
+    ['cash-flow', {}],
+  ] as const) {
+    const request = { report, parameters: JSON.stringify({ ...own, format: 'csv' }) };
+    await expect(makeNow(auditor.pool, tenant, request, reportBounds)).rejects.toThrow(BrokenIdentity);
+    await expect(bytesOf(report, { ...own, format: 'csv' })).rejects.toMatchObject({ code: Code.Internal });
+  }
 });

@@ -68,11 +68,10 @@ export function checkedParameters(name: string, text: string): Asked {
 }
 
 /** Fields that exclude or need each other. */
-function checkTogether(sent: Sent, { asOf, from, to, knownAt, knownSequence, compare, format }: Asked): void {
+function checkTogether(sent: Sent, { asOf, from, to, knownAt, knownSequence, format }: Asked): void {
   const clash = (field: string, message: string) => invalid(field, 'oneof', textOf(sent[field]), message);
   if (asOf !== null && (from ?? to) !== null) throw clash('as_of', 'as_of stands alone, or from and to do');
   if (knownAt !== null && knownSequence !== null) throw clash('known_at', 'known_at stands alone, or known_sequence does');
-  if (compare === 'none' && isSent(sent['count'])) throw clash('count', 'count needs compare');
   const paging = paged.find((field) => isSent(sent[field]));
   if (paging !== undefined && format !== 'json') throw clash(paging, `${paging} is for the format json: other formats have no pages`);
 }

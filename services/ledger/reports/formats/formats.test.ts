@@ -130,6 +130,15 @@ describe('XLSX', () => {
   });
 });
 
+test('XLSX of more than 50,000 rows is refused', async () => {
+  const table = {
+    ...tableOf(awkward),
+    columns: [],
+    rows: () => Array.from({ length: 50_001 }, () => ({ kind: 'line' as const, cells: [], depth: 0 })),
+  };
+  await expect(xlsxOf(table)).rejects.toMatchObject({ reason: 'report_too_large', blame: { field: 'format', value: 'xlsx' } });
+});
+
 describe('PDF', () => {
   test('title, period, state of the log, and the header on each page; twice the same bytes', async () => {
     const [one, other] = [await collected(pdfOf(tableOf(ledger([150, 3])))), await collected(pdfOf(tableOf(ledger([150, 3]))))];
