@@ -1,6 +1,4 @@
 // When postings count, through REST: on every route, in the books' time zone, and what is refused.
-import { withClient } from '../deploy/local/databases.ts';
-import { toUuid } from '../services/platform/ids.ts';
 import { startCheckedCluster, type CheckedCluster } from '../test/contract.ts';
 import { deposit, line, newWallet, type Customer } from '../test/customer.ts';
 import { refusal, type Fields } from '../test/holder.ts';
@@ -27,14 +25,7 @@ afterAll(() => cluster.stop());
 /** A wallet whose books have a time zone. */
 async function walletIn(timezone: string): Promise<Customer> {
   const made = await newWallet(cluster);
-  const record = { timezone, late_entries: 'refuse', future_days: 366, indexed_metadata: [] };
-  await withClient(cluster.databases.ledger.ownerUrl, (client) =>
-    client.query(
-      `with allowed as (select set_config('app.tenant', $1, false)) insert into books (tenant_id, version, record, updated_at)
-        select $1::uuid, 1, $2, now() from allowed`,
-      [toUuid('tenant', made.tenant.id), JSON.stringify(record)],
-    ),
-  );
+  expect((await cluster.rest('PATCH', made.at('books'), { key: made.key, body: { timezone } })).status).toBe(200);
   return made;
 }
 

@@ -163,7 +163,7 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   effective_before_original: { field: 'effective_at', tag: 'effective_before_original', value: '2030-01-01' },
   future_dated: { field: 'account_code', tag: 'future_dated', value: 'CUSTOMER-WALLETS-USD' },
   index_building: { field: 'metadata.order', tag: 'index_building', value: 'order' },
-  filter_not_found: { field: 'filter', tag: 'filter_not_found', value: 'unpaid' },
+  filter_not_found: { field: 'filter', tag: 'filter_not_found', value: 'deposits' },
   period_closed: { field: 'effective_at', tag: 'period_closed', value: '2029-12-31' },
   period_not_over: { field: 'through', tag: 'period_not_over', value: '2030-01-31' },
   period_final: { field: 'through', tag: 'period_final', value: '2028-11-30' },

@@ -291,6 +291,7 @@ export const schemas: Record<string, Schema> = {
     balance_after: money,
     counter: { ...flag, description: 'The line on the suspense account that balances a single posting.' },
   }),
+  Filter: record({ name: string, query: { ...string, description: 'Query text of `GET …/transactions`.' } }),
   Event: record({
     id: id('evt'),
     type: word(logEvents),

@@ -1,6 +1,8 @@
 // The tables that are derived from the log, as the database's catalog describes them.
 import type pg from 'pg';
 import { StartFailure } from '../../platform/lifetime.ts';
+import { readyKeys } from '../metadata-indexes.ts';
+import { auditorTables } from '../schema.ts';
 
 /** A table that is derived from the log. */
 export interface Projection {
@@ -19,13 +21,14 @@ export interface Projection {
 const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
   ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
+  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
 ];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
-/** The same, and the one that keeps what is left of deleted tenants. */
-export const securedTables = [...tenantTables, 'deleted_tenants'];
+/** The same, those that are no part of the log, and the one that keeps what is left of deleted tenants. */
+export const securedTables = [...tenantTables, ...auditorTables, 'filters', 'deleted_tenants'];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
@@ -47,4 +50,17 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
   const damaged = securedTables.filter((name) => !rows.some((table) => table.name === name && table.key.length > 0));
   if (damaged.length > 0) throw new StartFailure(`${damaged.join(', ')}: no table of tenants with a primary key: restore the schema`);
   return projectionNames.flatMap((name) => rows.filter((table) => table.name === name));
+}
+
+/** Keys of a tenant's metadata (UUID) whose index is complete. What is stored under other keys follows from no log. */
+export async function indexedKeys(client: pg.Client, tenant: string): Promise<string[]> {
+  const { rows } = await client.query<{ keys: string[] }>(`select array(${readyKeys}) as keys from books where tenant_id = $1`, [tenant]);
+  return rows[0]?.keys ?? [];
+}
+
+/** The rows of a table that follow from the log of the tenant `$1`, as a condition; `keys`: its parameter with {@link indexedKeys}. */
+export function derivedRows(table: string, keys: string): string {
+  return table === 'transaction_metadata'
+    ? `tenant_id = $1 and key = any(${keys}::text[])`
+    : `tenant_id = $1 and ${keys}::text[] is not null`;
 }

@@ -1,0 +1,96 @@
+// The query of a list of transactions: parameters, filters by metadata, and queries that are kept under a name.
+import { parse } from 'node:querystring';
+import { Type, type Static } from 'typebox';
+import { validationError, type FieldError } from './errors.ts';
+import { filters, idOf, object, oneOf, paging, period, transactionKinds } from './fields.ts';
+import { periodOf } from './pages.ts';
+import { queryValidator } from './validation.ts';
+
+/** The name of a filter. */
+export const filterName = Type.Unsafe<string>({
+  type: 'string',
+  pattern: '^[A-Za-z0-9_-]{1,64}$',
+  'x-tag': 'name',
+  description: '1 to 64 letters, digits, `_` and `-`.',
+  example: 'deposits',
+});
+
+const listFilters = {
+  ...filters,
+  kind: Type.Optional(oneOf(transactionKinds, { example: 'double' })),
+  hold_id: Type.Optional(idOf('hold', 'Captures of this hold.')),
+  reverses: Type.Optional(idOf('txn', 'Reversals of this transaction, also of parts of it.')),
+  q: Type.Optional(
+    Type.Unsafe<string>({
+      type: 'string',
+      minLength: 1,
+      maxLength: 255,
+      'x-empty': true,
+      description:
+        'Words of description and reference, at most 16; all must fit. Case and accents are folded, and a trailing `*` is a prefix.',
+      example: 'refund inv-10*',
+    }),
+  ),
+  ...period,
+};
+
+// Names of metadata are the tenant's: `metadata.<key>` is checked by its handler.
+const byMetadata = { patternProperties: { '^metadata\\.': {} } };
+
+const keptQuery = Object.assign(object(listFilters), byMetadata);
+
+/** The query of the list. */
+export const listQuery = Object.assign(
+  object({
+    ...listFilters,
+    filter: Type.Optional({
+      ...filterName,
+      description: 'A query that was kept under this name; parameters beside it win.',
+    } as typeof filterName),
+    ...paging,
+  }),
+  byMetadata,
+);
+
+type Query = Static<typeof keptQuery>;
+
+/** The filters of a query as the ledger takes them. Throws `validation_failed` naming the field. */
+export function listRequest(query: Query) {
+  return {
+    accountCode: query.account_code,
+    currency: query.currency,
+    reference: query.reference,
+    idempotencyKey: query.idempotency_key,
+    kind: query.kind,
+    holdId: query.hold_id,
+    reverses: query.reverses,
+    words: query.q,
+    metadata: metadataOf(query),
+    ...periodOf(query),
+  };
+}
+
+function metadataOf(query: object): { key: string; values: string[] }[] {
+  return Object.entries(query).flatMap(([name, value]: [string, string | string[]]) =>
+    name.startsWith('metadata.') ? [{ key: name.slice('metadata.'.length), values: [value].flat() }] : [],
+  );
+}
+
+const validateKept = queryValidator(keptQuery);
+
+/** Reads a kept query. Throws `validation_failed`, naming what of `query` is wrong. */
+export function readKept(text: string): Query {
+  const verdict = validateKept(parse(text, '&', '=', { maxKeys: 100 }));
+  if (verdict === true) throw new Error('a validator of queries that answers no value');
+  if (!('error' in verdict)) return verdict.value as Query;
+  const errors = (verdict.error.errors ?? []).map((each) => ({ ...each, field: `query.${each.field}`, message: `query: ${each.message}` }));
+  throw validationError(errors as [FieldError, ...FieldError[]]);
+}
+
+/** A query with what is kept under its `filter`; its own parameters win. `find` throws `filter_not_found`. */
+export async function withKept<Own extends Query & { filter?: string }>(query: Own, find: (name: string) => Promise<string>): Promise<Own> {
+  const { filter, ...own } = query;
+  if (filter === undefined) return query;
+  const kept = readKept(await find(filter));
+  return { ...kept, ...own } as Own;
+}
