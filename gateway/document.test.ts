@@ -117,6 +117,9 @@ describe('the OpenAPI document', () => {
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance/daily',
         'GET /v1/tenants/{slug}/accounts/code/{account_code}/balance/history',
+        ...['events', 'transactions', 'entries', 'accounts', 'balances', 'everything'].map(
+          (what) => `GET /v1/tenants/{slug}/export/${what}`,
+        ),
         'GET /v1/tenants/{slug}/jobs',
         'GET /v1/tenants/{slug}/jobs/{job_id}',
         'DELETE /v1/tenants/{slug}/jobs/{job_id}',

@@ -43,6 +43,7 @@ export const documentInfo = {
     { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
+    { name: 'Exports', description: 'All records, in open formats.' },
     { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
     {

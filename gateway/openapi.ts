@@ -76,6 +76,7 @@ const headers = {
   ETag: { description: 'The SHA-256 of all bytes.', example: '"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"' },
   'Accept-Ranges': { description: 'A part can be asked for with `Range`.', example: 'bytes' },
   'Content-Range': { description: 'Which bytes these are, and how many there are.', example: 'bytes 1000-1999/8400000' },
+  'X-Through-Sequence': { description: 'The position of the log as of which the export reads.', example: '31' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
   RateLimit: { description: 'What remains of the quota, and the seconds until it grows.', example: '"login";r=9;t=900' },
 } as const;

@@ -169,6 +169,18 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/limit-accounts.md': [
     /"remaining_amount": ?"10\.00"[\s\S]*"broken": ?\["account_blocked", ?"limit_[\s\S]*"actor": ?"key_[\s\S]*"reason": ?"Charge-back 4711"/,
   ],
+  'gateway/docs/how-to/date-postings.md': [
+    /"balance":"1000\.00"[\s\S]*"balance":"700\.00"[\s\S]*"balance":"990\.00"[\s\S]*"balance":"1000\.00"[^\n]*"known_sequence"/,
+    /"closing":"990\.00"[\s\S]*"balance":"1000\.00"/,
+  ],
+  'gateway/docs/how-to/close-periods.md': [
+    /\nperiod_closed\n[\s\S]*"requested_effective_at":"\d{4}-01-20T00:00:00\.000Z"/,
+    /"year_end":true[\s\S]*"balance":"0\.00"[\s\S]*"action":"reopen"[\s\S]*"balance":"0\.00"[\s\S]*"through":null/,
+  ],
+  'gateway/docs/how-to/print-reports.md': [
+    /"report":"trial-balance"[\s\S]*"report":"balance-sheet"[\s\S]*"report":"income-statement"[\s\S]*"amount":"50\.00"[\s\S]*"report":"cash-flow"/,
+    /FEES-2,Card fees[^\n]*,50\.00[\s\S]*\n%PDF-\n[\s\S]*"amount":"150\.00"[\s\S]*\naccount_code,currency,transaction_id/,
+  ],
   'gateway/docs/how-to/hold-and-capture.md': [
     /"balance":"100\.00"[^\n]*"available":"40\.00"[\s\S]*"balance":"55\.00"[^\n]*"available":"55\.00"[\s\S]*"balance":"60\.00"/,
     /"unreversed":\["20\.00","20\.00"\]/,

@@ -16,6 +16,7 @@ import { eventRoutes } from './events.ts';
 import { filterRoutes } from './filters.ts';
 import { importRoutes } from './import.ts';
 import { invitationRoutes } from './invitations.ts';
+import { exportRoutes } from './exports.ts';
 import { jobRoutes } from './jobs.ts';
 import { keyRoutes } from './keys.ts';
 import { memberRoutes } from './members.ts';
@@ -70,6 +71,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   reportsRoutes(app, parts);
   booksRoutes(app, parts);
   jobRoutes(app, parts);
+  exportRoutes(app, parts);
   periodRoutes(app, parts);
   eventRoutes(app, parts);
   eventStreamRoutes(app, parts);

@@ -35,16 +35,21 @@ const openMs = midnight('2023-11-01');
 test('books have one row, as the last event leaves them, and each closing and reopening has its own', () => {
   const year = period('closed', '2023-10-31', { yearEnd: true, final: true, closingTransactions: [closing.transactionId] });
   const log = [
-    ...[updated({ late_entries: 'next_open' }), dated(openMs - 1, closing), year, period('closed', '2023-11-13')],
+    ...[
+      updated({ late_entries: 'next_open', indexed_metadata: ['order'] }),
+      dated(openMs - 1, closing),
+      year,
+      period('closed', '2023-11-13'),
+    ],
     period('reopened', '2023-10-31'),
   ];
   const { findings: found, replay } = replayed(log);
   expect(found).toEqual([]);
   const { books, periods } = replay.latest();
-  const record = textOf({ late_entries: 'next_open' });
+  const record = textOf({ late_entries: 'next_open', indexed_metadata: ['order'] });
   const at = new Date(nowMs).toISOString();
   const closed = { closed_through: '2023-10-31', final_through: '2023-10-31', open_from: new Date(openMs).toISOString() };
-  expect(books).toEqual([{ tenant_id: tenant, version: 4, record, ...closed, updated_at: at, indexed_since: '{}' }]);
+  expect(books).toEqual([{ tenant_id: tenant, version: 4, record, indexed_since: '{"order":6}', ...closed, updated_at: at }]);
   const common = { tenant_id: tenant, id: toUuid('period', periodId), reason: 'Month', actor: by.actor, created_at: at };
   const plain = { final: false, year_end: false, closing_transactions: '{}' };
   expect(periods).toEqual([

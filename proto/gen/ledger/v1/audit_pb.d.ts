@@ -6,6 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { ListTransactionsRequest } from "./ledger_pb.js";
 
 /**
  * Describes the file ledger/v1/audit.proto.
@@ -29,7 +30,7 @@ export declare type GetReportRequest = Message<"ledger.v1.GetReportRequest"> & {
   report: string;
 
   /**
-   * Parameters of REST as a JSON object.
+   * Parameters of REST as a JSON object. Dates are days of the books' time zone.
    *
    * @generated from field: string parameters = 3;
    */
@@ -47,13 +48,15 @@ export declare const GetReportRequestSchema: GenMessage<GetReportRequest>;
  */
 export declare type GetReportResponse = Message<"ledger.v1.GetReportResponse"> & {
   /**
-   * Only in the first message.
+   * Only in the first message, which has no bytes.
    *
    * @generated from field: string content_type = 1;
    */
   contentType: string;
 
   /**
+   * At most 256 KiB.
+   *
    * @generated from field: bytes bytes = 2;
    */
   bytes: Uint8Array;
@@ -436,23 +439,25 @@ export declare type ExportRequest = Message<"ledger.v1.ExportRequest"> & {
   what: string;
 
   /**
-   * `ndjson` or `csv`.
+   * `ndjson` or `csv`; of `events` and `everything` only the first.
    *
    * @generated from field: string format = 3;
    */
   format: string;
 
   /**
+   * Only later records; of `events`, `transactions` and `entries`.
+   *
    * @generated from field: int64 after_sequence = 4;
    */
   afterSequence: bigint;
 
   /**
-   * Filters of REST as a JSON object.
+   * Of transactions and entries: those that the list has with these filters. Tenant, limit and cursor are ignored.
    *
-   * @generated from field: string filters = 5;
+   * @generated from field: ledger.v1.ListTransactionsRequest filter = 5;
    */
-  filters: string;
+  filter?: ListTransactionsRequest | undefined;
 };
 
 /**
@@ -580,7 +585,7 @@ export declare const GetVolumeResponseSchema: GenMessage<GetVolumeResponse>;
 export declare const AuditService: GenService<{
   /**
    * GetReport makes a report of at most 20,000 lines within 5 seconds. Errors: `report_too_large` (start a job), `account_not_found`,
-   * `account_is_group`.
+   * `account_is_group`, `currency_not_allowed`, `index_building` (a key in `group_by`).
    *
    * @generated from rpc ledger.v1.AuditService.GetReport
    */
@@ -641,7 +646,7 @@ export declare const AuditService: GenService<{
     output: typeof ReadJobResultResponseSchema;
   },
   /**
-   * Export reads records at the reader's pace, as of one sequence.
+   * Export reads records at the reader's pace, as of one sequence, which the first message has. A reader that takes nothing for a minute is cut.
    *
    * @generated from rpc ledger.v1.AuditService.Export
    */
