@@ -53,7 +53,7 @@ export const listQuery = Object.assign(
     ...listFilters,
     filter: Type.Optional({
       ...filterName,
-      description: 'A query that was kept under this name; parameters beside it win.',
+      description: 'A query that was kept under this name; parameters next to it win.',
     } as typeof filterName),
     ...paging,
   }),
