@@ -38,7 +38,6 @@ export const documentInfo = {
     { name: 'Accounts', description: 'The chart of accounts.' },
     { name: 'Limits', description: 'How much may move in a window of time.' },
     { name: 'Transactions', description: 'Postings and their reversal.' },
-    { name: 'Reports', description: 'Figures of the books at any time.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
     { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
