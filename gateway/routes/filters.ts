@@ -66,7 +66,7 @@ export function filterRoutes(app: App, { ledger, times }: Services): void {
           tag,
           summary: 'Keep a query under a name',
           description:
-            '`GET …/transactions?filter=<name>` takes its parameters; parameters beside it win. The same name again replaces it. Whether keys of metadata are indexed is checked when it is used. A tenant has at most 100 filters (`too_many`).',
+            '`GET …/transactions?filter=<name>` takes its parameters; parameters next to it win. The same name again replaces it. Whether keys of metadata are indexed is checked when it is used. A tenant has at most 100 filters (`too_many`).',
           bodies: { deposits: { query: exampleFilter.query } },
           answers: { 200: { description: 'The filter', schema: record({ filter: ref('Filter') }), example: { filter: exampleFilter } } },
           errors: ['too_many'],
