@@ -90,7 +90,7 @@ test.each([
 
 test('a tenant has at most 100 filters', async () => {
   const { filters } = await customer.get('filters');
-  for (let count = filters.length; count < 100; count += 1) await call('PUT', `filters/f${count}`, { query: 'kind=double' });
+  for (let count = Number(filters.length); count < 100; count += 1) await call('PUT', `filters/f${count}`, { query: 'kind=double' });
   expect(await refusalOf(call('PUT', 'filters/more', { query: 'kind=double' }))).toEqual([422, 'too_many', 'filters', 'too_many', '100']);
   expect((await call('PUT', 'filters/f99', { query: 'kind=single' })).status).toBe(200);
 });

@@ -1,6 +1,8 @@
 // The query of a list of transactions: parameters, filters by metadata, and queries that are kept under a name.
 import { parse } from 'node:querystring';
+import type { MessageShape } from '@bufbuild/protobuf';
 import { Type, type Static } from 'typebox';
+import type { ListTransactionsRequestSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { timeOfBooks } from './as-of.ts';
 import { validationError, type FieldError } from './errors.ts';
 import { filters, idOf, object, oneOf, paging, period, transactionKinds } from './fields.ts';
@@ -60,8 +62,14 @@ export const listQuery = Object.assign(
 
 type Query = Static<typeof keptQuery>;
 
+type ListRequest = Omit<MessageShape<typeof ListTransactionsRequestSchema>, '$typeName' | 'tenantId' | 'limit' | 'cursor' | 'metadata'>;
+
 /** The filters of a query as the ledger takes them. Throws `validation_failed` naming the field. */
-export async function listRequest(times: Services['times'], tenantId: string, query: Query) {
+export async function listRequest(
+  times: Services['times'],
+  tenantId: string,
+  query: Query,
+): Promise<Partial<ListRequest> & { metadata: { key: string; values: string[] }[] }> {
   const { effective_from: from, effective_to: to } = query;
   return {
     effectiveFromMs: await times.instant(tenantId, 'effective_from', from, 'first'),
