@@ -118,6 +118,8 @@ describe('access to routes', () => {
       const { status, headers, body } = await cluster.rest(operation.method, path, { ...hopeless(operation), key: others });
       const challenge = `Bearer realm="ledger", error="insufficient_scope", scope="${operation.scope}"`;
       expect([operation.id, status, body.code, headers.get('www-authenticate')]).toEqual([operation.id, 403, 'forbidden', challenge]);
+      // It needs those of all records.
+      if (operation.id === 'exportEverything') continue;
       expect([operation.id, (await ask(operation, path, { ...hopeless(operation), key: own }))[1]]).not.toEqual([operation.id, 403]);
     }
   });

@@ -151,7 +151,7 @@ async function allowOrigins(app: App, origins: string[]): Promise<void> {
   const any = origins.includes('*');
   const plain = {
     origin: any ? '*' : origins,
-    methods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
+    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     exposedHeaders: ['X-Request-Id', 'Idempotent-Replayed', 'Retry-After', 'RateLimit-Policy', 'RateLimit'],
     maxAge: 600,
     preflight: false,

@@ -151,7 +151,7 @@ test('a year end, a late entry and the year end again leave all revenue and expe
     ['FEES-TRANSACTION', '0.00'],
     ['RETAINED-EARNINGS', '5.00'],
   ] as const) {
-    const read = await customer.get(`accounts/code/${code}/balance?currency=USD`);
+    const read = await customer.get(`accounts/code/${code}/balance?currency=USD&as_of=2025-12-31`);
     expect([code, read.balance.balance]).toEqual([code, balance]);
   }
   const reversal = await customer.post(`transactions/${closing}/reverse`, { idempotency_key: 'undo' });

@@ -1,6 +1,5 @@
 // When postings count, through REST: on every route, in the books' time zone, and what is refused.
-import { withClient } from '../deploy/local/databases.ts';
-import { toUuid } from '../services/platform/ids.ts';
+import { toMinor } from '../services/platform/money.ts';
 import { startCheckedCluster, type CheckedCluster } from '../test/contract.ts';
 import { deposit, line, newWallet, type Customer } from '../test/customer.ts';
 import { refusal, type Fields } from '../test/holder.ts';
@@ -27,14 +26,7 @@ afterAll(() => cluster.stop());
 /** A wallet whose books have a time zone. */
 async function walletIn(timezone: string): Promise<Customer> {
   const made = await newWallet(cluster);
-  const record = { timezone, late_entries: 'refuse', future_days: 366, indexed_metadata: [] };
-  await withClient(cluster.databases.ledger.ownerUrl, (client) =>
-    client.query(
-      `with allowed as (select set_config('app.tenant', $1, false)) insert into books (tenant_id, version, record, updated_at)
-        select $1::uuid, 1, $2, now() from allowed`,
-      [toUuid('tenant', made.tenant.id), JSON.stringify(record)],
-    ),
-  );
+  expect((await cluster.rest('PATCH', made.at('books'), { key: made.key, body: { timezone } })).status).toBe(200);
   return made;
 }
 
@@ -157,12 +149,17 @@ test('a time before 1970 or too far ahead is refused by name; one ahead credits 
   expect([back.status, back.body.data.transaction.effective_at]).toEqual([201, effective_at]);
 });
 
-test('a reversal counts now, with `original` when the original does', async () => {
+test('a reversal counts now, with `original` when the original does, which cancels that day', async () => {
+  const asOf = async (day: string) =>
+    toMinor((await customer.get(`accounts/code/${wallet}/balance?currency=USD&as_of=${day}`)).balance.balance)!;
+  const before = await asOf('2026-02-10');
   const { transaction_id: of } = (await customer.post(double, deposit('9.00', { effective_at: '2026-02-10' }))).body.data.transaction;
   const now = (await customer.post(`transactions/${of}/reverse`, { amount: '1.00' })).body.data.transaction;
   expect(now.effective_at).toBe(now.created_at);
+  expect((await asOf('2026-02-10')) - before).toBe(900n);
   const then = (await customer.post(`transactions/${of}/reverse`, { effective_at: 'original' })).body.data.transaction;
   expect(then).toMatchObject({ amount: '8.00', effective_at: '2026-02-10T00:00:00.000Z' });
+  expect([await asOf('2026-02-09'), (await asOf('2026-02-10')) - before]).toEqual([before, 100n]);
   const plain = (await customer.post(double, deposit('2.00'))).body.data.transaction;
   const same = (await customer.post(`transactions/${plain.transaction_id}/reverse`, { effective_at: 'original' })).body.data.transaction;
   expect(same.effective_at).toBe(plain.created_at);

@@ -28,6 +28,8 @@ export const webhookEvents = [
   'period.reopened',
   'test.webhook',
 ] as const;
+/** Formats of exports. */
+export const exportFormats = ['ndjson', 'csv'] as const;
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Kinds of transactions. */

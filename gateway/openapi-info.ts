@@ -40,8 +40,9 @@ export const documentInfo = {
     { name: 'Transactions', description: 'Postings and their reversal.' },
     { name: 'Holds', description: 'Money that is reserved and has not moved.' },
     { name: 'Balances', description: 'Current balances and their history.' },
-    { name: 'Reports', description: 'Trial balance, statements and journal, as JSON, CSV, XLSX and PDF.' },
+    { name: 'Reports', description: 'Trial balance, statements and journal as JSON, CSV, XLSX and PDF, and volumes for plots.' },
     { name: 'Books', description: 'Settings of the books, and which periods are closed.' },
+    { name: 'Exports', description: 'All records, in open formats.' },
     { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
     {

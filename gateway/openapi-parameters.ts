@@ -1,6 +1,7 @@
 // Documents the parameters of paths and headers.
 import { accountCode, idempotencyKey, slug } from './fields.ts';
 import { published, type Doc } from './openapi.ts';
+import { filterName } from './transaction-query.ts';
 
 /** Parameters of paths by name. */
 export const pathParameters: Record<string, Record<string, unknown>> = {
@@ -12,6 +13,7 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   user_id: { type: 'string', description: 'Id of the user.', example: 'user_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   invitation_id: { type: 'string', description: 'Id of the invitation.', example: 'inv_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   account_code: { ...accountCode, description: 'Code of the account.' },
+  name: { ...filterName, description: 'Name of the filter.' },
   limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   job_id: { type: 'string', description: 'Id of the job.', example: 'job_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   provider: { type: 'string', description: 'Name of an identity provider in `OIDC_PROVIDERS`.', example: 'google' },

@@ -76,6 +76,7 @@ const headers = {
   ETag: { description: 'The SHA-256 of all bytes.', example: '"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"' },
   'Accept-Ranges': { description: 'A part can be asked for with `Range`.', example: 'bytes' },
   'Content-Range': { description: 'Which bytes these are, and how many there are.', example: 'bytes 1000-1999/8400000' },
+  'X-Through-Sequence': { description: 'The position of the log as of which the export reads.', example: '31' },
   'RateLimit-Policy': { description: 'The limit: quota and window in seconds.', example: '"login";q=10;w=900' },
   RateLimit: { description: 'What remains of the quota, and the seconds until it grows.', example: '"login";r=9;t=900' },
 } as const;
@@ -163,7 +164,7 @@ const exampleFields: Partial<Record<ErrorCode, FieldDetail>> = {
   effective_before_original: { field: 'effective_at', tag: 'effective_before_original', value: '2030-01-01' },
   future_dated: { field: 'account_code', tag: 'future_dated', value: 'CUSTOMER-WALLETS-USD' },
   index_building: { field: 'metadata.order', tag: 'index_building', value: 'order' },
-  filter_not_found: { field: 'filter', tag: 'filter_not_found', value: 'unpaid' },
+  filter_not_found: { field: 'filter', tag: 'filter_not_found', value: 'deposits' },
   period_closed: { field: 'effective_at', tag: 'period_closed', value: '2029-12-31' },
   period_not_over: { field: 'through', tag: 'period_not_over', value: '2030-01-31' },
   period_final: { field: 'through', tag: 'period_final', value: '2028-11-30' },

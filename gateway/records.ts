@@ -9,6 +9,7 @@ import {
   calendars,
   closingChoices,
   deliveryStatuses,
+  exportFormats,
   entryOrders,
   holdStatuses,
   lateEntries,
@@ -123,6 +124,7 @@ export const words: Record<string, readonly string[]> = {
   DeliveryErrorClass: errorClasses,
   DeliveryStatus: deliveryStatuses,
   ErrorCode: errorCodes,
+  ExportFormat: exportFormats,
   HoldStatus: holdStatuses,
   LimitStatus: limitStatuses,
   LateEntries: lateEntries,
@@ -291,6 +293,7 @@ export const schemas: Record<string, Schema> = {
     balance_after: money,
     counter: { ...flag, description: 'The line on the suspense account that balances a single posting.' },
   }),
+  Filter: record({ name: string, query: { ...string, description: 'Query text of `GET …/transactions`.' } }),
   Event: record({
     id: id('evt'),
     type: word(logEvents),

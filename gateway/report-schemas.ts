@@ -41,7 +41,10 @@ const common = {
     description: 'Only what was recorded up to this event: with `as_recorded.sequence` of a report, its figures again.',
     example: 1_000,
   }),
-  format: choice(reportFormats, 'What the answer is.'),
+  format: choice(
+    reportFormats,
+    "What the answer is. `csv`: a row a line, without totals; amounts are plain numbers, and `'` stands before a text that a spreadsheet would run as a formula. `xlsx`: amounts are numbers to 15 digits, else text; at most 50,000 rows. `pdf`: A4 pages with period, sequence and hash.",
+  ),
 };
 
 const byAccounts = {

@@ -48,7 +48,7 @@ export async function startAuditor(
   const runner = new JobRunner({ kinds, reads: jobs, work: pool, all, logger, metrics, leaseMs, pollMs: 50 });
   const served = await startGrpcServer({
     services: [AuditService],
-    routes: auditorRoutes({ pool: new SharedPool(pool), kinds, started: () => runner.wake() }),
+    routes: auditorRoutes({ pool: new SharedPool(pool), exports: new SharedPool(pool), kinds, started: () => runner.wake() }),
     maxMessageBytes,
     metrics,
   });
@@ -68,16 +68,17 @@ export async function startAuditor(
   };
 }
 
-/** A report with its content type, as one piece. */
+/** A report with its content type, as one piece. `parameters`: an object, or its JSON. */
 export async function reportBytes(
   { client }: RunningAuditor,
   tenantId: string,
   report: string,
-  parameters: object,
+  parameters: object | string,
 ): Promise<{ contentType: string; bytes: Buffer }> {
   const parts: Uint8Array[] = [];
   let contentType = '';
-  for await (const part of client.getReport({ tenantId, report, parameters: JSON.stringify(parameters) })) {
+  const text = typeof parameters === 'string' ? parameters : JSON.stringify(parameters);
+  for await (const part of client.getReport({ tenantId, report, parameters: text })) {
     contentType ||= part.contentType;
     parts.push(part.bytes);
   }

@@ -2,6 +2,16 @@
 import { capture, holdCalls, release } from './hold-commands.ts';
 import { entries, refusal, type LedgerClient } from './ledger.ts';
 
+/** A row in each table of the auditor, for the tenant `$1`. */
+export const auditorInserts = [
+  `insert into jobs (tenant_id, id, kind, scope, parameters, actor, request_id, status, done, total, created_at, runs)
+    values ($1, $1, 'x', 'x', '{}', 'k', '', 'queued', 0, 0, now(), 0)`,
+  `insert into job_chunks values ($1, $1, 0, '')`,
+  `insert into search_indexes values ($1, 'order', 1, 1)`,
+  `insert into transaction_texts values ($1, 1, 'x')`,
+  `insert into volumes values ($1, 'NGN', now(), 1, 1)`,
+];
+
 /** Fills a tenant's ledger: accounts, postings of each kind, limits and holds. */
 export async function fillLedger(client: LedgerClient, tenantId: string): Promise<void> {
   const post = async (lines: string[], more: { reference?: string } = {}) => {
@@ -20,6 +30,32 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   await pay(client, tenantId);
   await limit(client, tenantId);
   await hold(client, tenantId);
+  await date(client, tenantId);
+}
+
+/** Postings of each kind that count at another time than they are recorded, of which two are in one month. */
+async function date(client: LedgerClient, tenantId: string): Promise<void> {
+  const change = { tenantId, actor: 'k' };
+  await client.updateBooks({ ...change, timezone: 'Africa/Lagos', lateEntries: 'next_open', indexedMetadata: { items: ['order'] } });
+  const at = (text: string) => BigInt(Date.parse(text));
+  const post = async (effectiveMs: bigint, ...lines: string[]) => {
+    const { transaction } = await client.postTransaction({
+      posting: { tenantId, effectiveMs, entries: entries(...lines), metadata: '{"order":"42"}' },
+    });
+    return transaction!.transactionId;
+  };
+  const lines = ['till debit 3.00 NGN', 'SETTLEMENT-NGN credit 1.00 NGN', 'SETTLEMENT-NGN credit 2.00 NGN'];
+  await client.closePeriod({ ...change, through: '2023-12-31', reason: 'audited' });
+  const transactionId = await post(at('2024-01-31T23:59:59.999Z'), ...lines);
+  await post(at('2023-12-01T00:00:00Z'), ...lines);
+  await post(at('2024-01-01T00:00:00Z'), ...lines);
+  await post(BigInt(Date.now()) + 86_400_000n, 'till debit 0.50 EUR');
+  const { made, done } = holdCalls(() => client);
+  const { holdId } = await made(tenantId, {
+    command: { case: 'hold', value: { entries: entries('SETTLEMENT-NGN debit 5.00 NGN', 'till credit 5.00 NGN') } },
+  });
+  await done(tenantId, capture(holdId, { effectiveMs: at('2024-02-29T12:00:00Z') }));
+  await client.reverseTransaction({ tenantId, transactionId, effectiveAsOriginal: true });
 }
 
 /** Limits that count, and a transaction that is reversed in parts. */

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream';
 import type { GetReportResponse } from '../../proto/gen/ledger/v1/audit_pb.js';
 import { exampleNewJob, jobRecord } from '../job-schemas.ts';
+import type { Doc } from '../openapi.ts';
 import { examplePagination } from '../pages.ts';
 import { exampleReports } from '../report-records.ts';
 import { pagination, record, ref } from '../records.ts';
@@ -16,6 +17,11 @@ const timeoutMs = 60_000;
 
 const reproduced =
   'Made of one state of the log, `as_recorded`. The same request with its sequence as `known_sequence`, and with the same times, has the same figures for ever. Holds do not count.';
+
+const errorFields: NonNullable<Doc['errorFields']> = {
+  validation_failed: { field: 'format', tag: 'oneof', value: 'html' },
+  index_building: { field: 'group_by', tag: 'index_building', value: 'transaction.order' },
+};
 
 /** `/reports/{report}`. */
 export function reportsRoutes(app: App, services: Services): void {
@@ -48,8 +54,13 @@ function readRoute(app: App, { auditor }: Services, route: ReportRoute): void {
               files: fileExamples,
             },
           },
-          errors: ['report_too_large', ...(ofAccount ? (['account_not_found'] as const) : []), ...errors],
-          errorFields: { validation_failed: { field: 'format', tag: 'oneof', value: 'html' } },
+          errors: [
+            'report_too_large',
+            ...(isPaged ? [] : (['index_building'] as const)),
+            ...(ofAccount ? (['account_not_found'] as const) : []),
+            ...errors,
+          ],
+          errorFields,
         },
       },
     },
@@ -72,7 +83,7 @@ async function* bytesOf(first: GetReportResponse, parts: AsyncIterator<GetReport
 }
 
 function jobRoute(app: App, { auditor }: Services, route: ReportRoute): void {
-  const { report, id, title, body } = route;
+  const { report, id, title, body, isPaged = false } = route;
   app.post(
     `/v1/tenants/:slug/reports/${report}`,
     {
@@ -95,7 +106,8 @@ function jobRoute(app: App, { auditor }: Services, route: ReportRoute): void {
               example: { job: { ...exampleNewJob, kind: report } },
             },
           },
-          errorFields: { validation_failed: { field: 'format', tag: 'oneof', value: 'html' } },
+          errors: isPaged ? [] : ['index_building'],
+          errorFields,
         },
       },
     },

@@ -1,25 +1,16 @@
 // Routes that read transactions.
-import { Type } from 'typebox';
-import { filters, idOf, object, oneOf, paging, period, shortPages, transactionKinds } from '../fields.ts';
-import { examplePagination, pageOf, pathId, periodOf } from '../pages.ts';
+import { shortPages } from '../fields.ts';
+import { examplePagination, pageOf, pathId } from '../pages.ts';
 import { pagination, record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { transactionJson } from '../../services/platform/ledger-records.ts';
 import { envelope, pageJson } from '../mapping.ts';
+import { listQuery, listRequest, withKept } from '../transaction-query.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
-const listQuery = object({
-  ...filters,
-  kind: Type.Optional(oneOf(transactionKinds, { example: 'double' })),
-  hold_id: Type.Optional(idOf('hold', 'Captures of this hold.')),
-  reverses: Type.Optional(idOf('txn', 'Reversals of this transaction, also of parts of it.')),
-  ...period,
-  ...paging,
-});
-
 /** `GET /transactions` and `GET /transactions/{transaction_id}`. */
-export function transactionRoutes(app: App, { ledger }: Services): void {
+export function transactionRoutes(app: App, { ledger, times }: Services): void {
   app.get(
     '/v1/tenants/:slug/transactions',
     {
@@ -30,7 +21,12 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
           id: 'listTransactions',
           tag: 'Transactions',
           summary: 'List transactions',
-          description: `Newest first. ${shortPages} A page may be empty if few of many transactions of a reference match the other filters.`,
+          description: [
+            `Newest first. ${shortPages} A page may be empty if few of many transactions match: go on while \`has_more\`.`,
+            '`metadata.<key>=value` finds transactions by a key in `indexed_metadata` of the books: a string, number or boolean at the top level as text, at most 255 characters. A trailing `*` is a prefix. The same key again, at most 16 times: one of them. Up to 4 keys, all must fit. Postings are found at once, older ones when the key is `ready` (before that 409 `index_building`).',
+            '`q` finds words at most two seconds after their posting, later while thousands are posted each second.',
+          ].join('\n\n'),
+          errors: ['index_building', 'filter_not_found'],
           answers: {
             200: {
               description: 'A page of transactions',
@@ -42,22 +38,14 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
       },
     },
     async (request, reply) => {
-      const { caller, query } = request;
+      const { tenantId } = request.caller;
+      const query = await withKept(request.query, async (name) => {
+        const { filter } = await ledger.getFilter({ tenantId, name }, callOptions(request, 5_000));
+        return filter?.query ?? '';
+      });
       const { limit = 50, cursor = '' } = query;
       const { transactions, nextCursor } = await ledger.listTransactions(
-        {
-          tenantId: caller.tenantId,
-          accountCode: query.account_code,
-          currency: query.currency,
-          reference: query.reference,
-          idempotencyKey: query.idempotency_key,
-          kind: query.kind,
-          holdId: query.hold_id,
-          reverses: query.reverses,
-          ...periodOf(query),
-          limit,
-          cursor,
-        },
+        { tenantId, ...(await listRequest(times, tenantId, query)), limit, cursor },
         callOptions(request, 5_000),
       );
       return envelope(reply, pageJson('transactions', transactions.map(transactionJson), pageOf(limit, nextCursor)));

@@ -1,6 +1,11 @@
 // The RPCs of the chart and of all reads: check the request's fields, then run the use case.
 import type { ServiceImpl } from '@connectrpc/connect';
-import type { GetHierarchyRequest, LedgerService, NewAccount as NewAccountMessage } from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type {
+  GetHierarchyRequest,
+  LedgerService,
+  ListTransactionsRequest,
+  NewAccount as NewAccountMessage,
+} from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './accounting.ts';
 import { checkedBlocked, checkedLimits } from './account-rules.ts';
@@ -124,6 +129,7 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
         reverses: optional(request.reverses, (id) => checkedId('reverses', 'txn', id)),
         metadata: request.metadata.length === 0 ? undefined : checkedMetadataFilters(request.metadata),
         words: optional(request.words, checkedWords),
+        ...effectiveRangeOf(request),
         ...timeRangeOf(request),
       };
       const tenant = tenantOf(request);
@@ -236,6 +242,19 @@ function timeRangeOf({ startMs, endMs }: TimeRange): TimeRange {
     }
   }
   return { startMs, endMs };
+}
+
+type EffectiveRange = Pick<ListTransactionsRequest, 'effectiveFromMs' | 'effectiveToMs'>;
+
+function effectiveRangeOf({ effectiveFromMs: from, effectiveToMs: to }: EffectiveRange): Partial<Record<keyof EffectiveRange, number>> {
+  // Nothing counts before 1970.
+  const checked = (field: string, ms: bigint) => (ms < 0n ? -1 : checkedTime(field, ms));
+  if (from !== undefined && to !== undefined && from > to)
+    throw invalid('effective_from', 'oneof', new Date(Number(from)).toISOString(), 'effective_from must not be after effective_to');
+  return {
+    ...(from !== undefined && { effectiveFromMs: checked('effective_from', from) }),
+    ...(to !== undefined && { effectiveToMs: checked('effective_to', to) }),
+  };
 }
 
 // An account that the request itself names: an impossible code is an unknown account, not a malformed field.

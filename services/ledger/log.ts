@@ -59,20 +59,17 @@ export const genesisHash = Buffer.alloc(32);
  * one does not break the chain.
  */
 export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buffer {
-  const header = JSON.stringify([
-    tenantId(row.tenant),
-    Number(row.sequence),
-    toId('evt', row.eventId),
-    row.type,
-    row.createdMs,
-    row.actor,
-    row.requestId,
-  ]);
   const parts = Buffer.allocUnsafe(96);
   parts.set(previous, 0);
-  parts.set(sha256(header), 32);
+  parts.set(sha256(headerOf(row)), 32);
   parts.set(sha256(row.payload), 64);
   return sha256(parts);
+}
+
+/** The text of an event that is hashed next to its payload. */
+export function headerOf(row: Omit<LogRow, 'hash' | 'payload'>): string {
+  const { tenant, sequence, eventId, type, createdMs, actor, requestId } = row;
+  return JSON.stringify([tenantId(tenant), Number(sequence), toId('evt', eventId), type, createdMs, actor, requestId]);
 }
 
 /** Appends an event after the head and moves the head to it. `nowMs` is the database's clock, read or estimated. */

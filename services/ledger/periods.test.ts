@@ -2,6 +2,8 @@
 import type { Period } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import { dateOf } from '../platform/calendar.ts';
+import { openOperator } from './audit/operator.ts';
+import { verify } from './audit/verify.ts';
 
 let ledger: RunningLedger;
 beforeAll(async () => {
@@ -272,4 +274,12 @@ test('a closing in the midst of 1,000 late postings lets none in after it', asyn
   expect(refused.length).toBe(1_000 - done.length);
   const closings = (await transactions(tenantId)).filter(({ kind }) => kind === 'closing');
   expect(closings.map(({ amount }) => amount)).toEqual([`${done.length * 10}.00`]);
+});
+
+test('verify finds all books and periods of these tests as their logs say', async () => {
+  const operator = await openOperator(ledger.database.ownerUrl);
+  const lines: string[] = [];
+  await verify(operator, {}, (line) => lines.push(line));
+  await operator.end();
+  expect(lines).toEqual([]);
 });

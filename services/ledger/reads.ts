@@ -10,7 +10,8 @@ import { QueryParameters, logRangeOf } from './time-range.ts';
 import { searchOf, turnsOf, type TransactionFilter, type Turn } from './transaction-search.ts';
 import { decodePosted, transactionOf } from './mapping.ts';
 
-interface TransactionRow {
+/** A row of a transaction with its event. */
+export interface TransactionRow {
   sequence: bigint;
   created_ms: number;
   payload: Buffer;
@@ -29,7 +30,8 @@ const joinRecord = `join log l on l.tenant_id = t.tenant_id and l.sequence = t.s
   left join transactions r on r.tenant_id = t.tenant_id and r.reverses = t.id
   left join lateral (${newestPart}) part on true`;
 
-function recordOf(tenant: string, row: TransactionRow): Transaction {
+/** The record of a row. */
+export function recordOf(tenant: string, row: TransactionRow): Transaction {
   return transactionOf(decodePosted(row.payload), {
     tenantId: toId('tenant', tenant),
     sequence: row.sequence,

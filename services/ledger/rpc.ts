@@ -9,6 +9,7 @@ import { booksHandlers } from './books-rpc.ts';
 import { chartAndReads } from './chart-rpc.ts';
 import { validateReversal } from './commands.ts';
 import { definitionHandlers } from './definitions-rpc.ts';
+import { filterHandlers } from './filters.ts';
 import { validatePosting, withTraceparent, type ValidatedPosting } from './mapping.ts';
 import { refuseNewCalls, refuseNewFields, type IsEnabled } from './feature-switch.ts';
 import type { Outcome } from './queue.ts';
@@ -43,6 +44,7 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
     ...definitionHandlers(calls),
     ...deletionHandlers(calls),
     ...booksHandlers(calls),
+    ...filterHandlers(calls),
   };
   const check = (name: string, request: object) => refuseNewCalls(name, request, isEnabled);
   return (router) => router.service(LedgerService, withErrors(LedgerService, handlers, check));

@@ -1,4 +1,4 @@
-// Database constraints of the tables that every batch writes.
+// Database constraints of the tables that batches write.
 import pg from 'pg';
 import { entries, newTenant, startLedger, type RunningLedger } from '../../test/ledger.ts';
 
@@ -10,6 +10,9 @@ beforeAll(async () => {
   const { tenantId, tenant } = newTenant();
   for (const accountCode of ['a', 'b']) await ledger.client.createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
   await ledger.client.postTransaction({ posting: { tenantId, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') } });
+  const effectiveMs = BigInt(Date.parse('2026-01-31T00:00:00Z'));
+  await ledger.client.postTransaction({ posting: { tenantId, effectiveMs, entries: entries('a debit 1.00 NGN', 'b credit 1.00 NGN') } });
+  await ledger.client.closePeriod({ tenantId, through: '2025-12-31' });
   owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
   await owner.connect();
   await owner.query(`select set_config('app.tenants', $1, false)`, [`{${tenant}}`]);
@@ -40,6 +43,14 @@ test.each([
   ['balances', 'pending_debits = -1'],
   ['balances', 'pending_credits = -1'],
   ['balances', 'version = 0'],
+  ['shifted_entries', `currency = 'XAU'`],
+  ['shifted_entries', 'debits = -1'],
+  ['shifted_entries', 'running_credits = -1'],
+  ['shifted_months', 'credits = -1'],
+  ['books', 'version = -1'],
+  ['books', 'open_from = null'],
+  ['periods', `action = 'open'`],
+  ['periods', 'sequence = 0'],
 ])('no row of %s takes %s', async (table, change) => {
   await owner.query('begin');
   await expect(owner.query(`update ${table} set ${change}`)).rejects.toMatchObject({ code: '23514' });

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { openAudit, runCommand, type Audit } from '../../test/audit.ts';
-import { fillLedger } from '../../test/full-ledger.ts';
+import { auditorInserts, fillLedger } from '../../test/full-ledger.ts';
 import { entries, newTenant, refusal } from '../../test/ledger.ts';
 import { until } from '../../test/polling.ts';
 import { openRelayDatabase, post } from '../../test/relay.ts';
@@ -61,6 +61,8 @@ test('every row of a tenant goes but the end of its log, and other tenants keep 
   await audit.change(
     tenant,
     `insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason) values ($1, 1, 0, gen_random_uuid(), 'x', 'y')`,
+    ...auditorInserts,
+    `insert into filters values ($1, 'mine', 'kind=single')`,
   );
   const before = await rowsOf(tenant);
   expect(Object.entries(before).filter(([, count]) => count === 0)).toEqual([['deleted_tenants', 0]]);

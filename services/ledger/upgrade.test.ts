@@ -51,7 +51,8 @@ beforeAll(async () => {
   const dump = readFileSync(join(root, 'test/ledger-0001.sql'), 'utf8');
   const owner = new URL(database.ownerUrl).username;
   await withClient(database.ownerUrl, (client) => client.query(dump.replaceAll(' TO ledger_owner ', ` TO "${owner}" `)));
-  const env = { ...bareEnvironment, DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
+  const urls = { DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl, AUDITOR_DATABASE_URL: database.auditorUrl };
+  const env = { ...bareEnvironment, ...urls };
   execFileSync(process.execPath, ['services/ledger/main.ts', 'migrate'], { cwd: root, env });
   audit = await openAudit(database);
 });
@@ -146,6 +147,27 @@ test('money of old accounts is held, captured and voided; an old key may name a 
   await clean();
 });
 
+test('what it had counts when it was recorded; late postings, reversals then and closed periods work on it', async () => {
+  const { client } = audit.ledger;
+  const [first] = requests;
+  const effectiveMs = BigInt(Date.parse('2020-02-29T12:00:00Z'));
+  expect(await refusal(client.postTransaction({ posting: { ...by, ...first, effectiveMs } }))).toMatchObject({
+    ...{ reason: 'idempotency_key_reused', metadata: expect.objectContaining({ fields: 'effective_at' }) },
+  });
+  const { transactions } = await client.listTransactions({ tenantId: shop, idempotencyKey: 'till-1' });
+  const { transactionId, createdMs, effectiveMs: recorded } = transactions[0]!;
+  expect(recorded).toBeUndefined();
+  const { transaction } = await client.reverseTransaction({ tenantId: shop, transactionId, effectiveAsOriginal: true });
+  expect(transaction!.effectiveMs).toBe(createdMs);
+  const late = { tenantId: shop, effectiveMs, entries: entries('CASH debit 1.00 NGN', 'SALES credit 1.00 NGN') };
+  expect((await client.postTransaction({ posting: late })).transaction!.effectiveMs).toBe(effectiveMs);
+  const { balance } = await client.getBalance({ tenantId: shop, accountCode: 'CASH', currency: 'NGN', asOfMs: effectiveMs });
+  expect(balance!.balance).toBe('1.00');
+  await client.closePeriod({ tenantId: shop, through: '2020-12-31' });
+  expect(await refusal(client.postTransaction({ posting: late }))).toMatchObject({ reason: 'period_closed', field: 'effective_at' });
+  await clean();
+});
+
 test('every table has the owner and the row-level security of a new database', async () => {
   const fresh = await freshDatabase('ledger', { migrated: true });
   const shape = `select c.relname, pg_get_userbyid(c.relowner) as owner, c.relrowsecurity, c.relforcerowsecurity, c.relacl::text, coalesce((
@@ -160,7 +182,7 @@ test('every table has the owner and the row-level security of a new database', a
     );
     expect(here).toEqual(there);
     expect(here!.map(({ relname }) => relname)).toEqual(
-      expect.arrayContaining(['holds', 'hold_entries', 'parts', 'definitions', 'velocity']),
+      expect.arrayContaining(['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods', 'shifted_entries']),
     );
   } finally {
     await fresh.drop();

@@ -55,7 +55,12 @@ test('a posting is told with what it came from, and a reversal with what it leav
   const holdId = newId('hold');
   event.data.value.origin = create(OriginSchema, { holdId, override: { reason: 'Charge-back', broken: ['account_blocked'] } });
   event.data.value.unreversed = create(UnreversedSchema, { amounts: ['4.00', '4.00'] });
+  const recorded = new Date(Number(event.createdMs)).toISOString();
+  expect(read(event).data).toMatchObject({ effective_at: recorded, requested_effective_at: null });
+  event.data.value.effectiveMs = 0n;
+  event.data.value.requestedEffectiveMs = 1n;
   expect(read(event).data).toMatchObject({
+    ...{ effective_at: '1970-01-01T00:00:00.000Z', requested_effective_at: '1970-01-01T00:00:00.001Z' },
     origin: {
       ...{ hold_id: holdId, template: null, schedule_id: null, occurrence: null, exchange: null },
       override: { reason: 'Charge-back', broken: ['account_blocked'] },

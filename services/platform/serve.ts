@@ -40,6 +40,8 @@ export interface ServeOptions {
   readiness: () => Promise<Readiness>;
   /** Age at which a connection is closed gracefully; 5 min by default. */
   connectionAgeMs?: number;
+  /** How long calls may still take on such a connection; 1 min by default. */
+  connectionGraceMs?: number;
 }
 
 /** Fields that a handler adds to its call's log line. */
@@ -48,7 +50,7 @@ export const logFields = createContextKey<Record<string, unknown>>({}, { descrip
 // gRPC clients look names up again when a connection ends.
 const defaultConnectionAgeMs = 5 * 60_000;
 // Longer than any unary call takes.
-const connectionGraceMs = 60_000;
+const defaultConnectionGraceMs = 60_000;
 const shutdownMs = 5_000;
 // With HTTP/2's default of 64 KiB a message of 1 MiB waits for 16 round trips.
 const windowBytes = 4 << 20;
@@ -110,7 +112,7 @@ export async function serveUntilEnd(
 /** An HTTP/2 server that gives `handler` what `fast` does not take, and ends connections at their age, gracefully at first. */
 function http2Server(
   handler: (request: Http2ServerRequest, response: Http2ServerResponse) => void,
-  { maxStreams, connectionAgeMs: ageMs = defaultConnectionAgeMs }: ServeOptions,
+  { maxStreams, connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs }: ServeOptions,
   sockets: Set<Socket>,
   fast: StreamHandler,
 ): Http2Server {

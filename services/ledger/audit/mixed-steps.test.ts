@@ -49,9 +49,19 @@ function linesOf(random: SeededRandom): string[] {
   return random.happens(0.2) ? [...lines, ...lines] : lines;
 }
 
+const dayMs = 86_400_000;
+
+/** Mostly none; else a time of the last year, or of the next one. */
+function timeOf(random: SeededRandom): { effectiveMs?: bigint } {
+  if (random.happens(0.6)) return {};
+  const days = random.pick([random.whole(-400, 0), random.whole(-400, 0), random.whole(1, 300)]);
+  return { effectiveMs: BigInt(Date.now() + days * dayMs) };
+}
+
 /** A command: mostly a sensible one, sometimes on what has ended or is spent. */
 function commandOf(random: SeededRandom): Command {
   const lines = entries(...linesOf(random));
+  const time = timeOf(random);
   const reason = random.happens(0.05) ? { overrideReason: 'told so' } : {};
   const part = random.pick([{}, {}, { amount: '0.50' }, { amount: '7.00' }]);
   const recent = (ids: string[]) => random.pick(ids.slice(-30));
@@ -60,14 +70,15 @@ function commandOf(random: SeededRandom): Command {
     return { command: { case: 'hold', value: { entries: lines, ...reason, ...(random.happens(0.2) && { expiresIn: 34_560_000n }) } } };
   }
   if (kind === 'capture' && holds.length > 0) {
-    return { command: { case: 'capture', value: { holdId: recent(holds), ...part, ...reason, final: random.happens(0.4) } } };
+    return { command: { case: 'capture', value: { holdId: recent(holds), ...part, ...reason, ...time, final: random.happens(0.4) } } };
   }
   if (kind === 'void' && holds.length > 0) return { command: { case: 'void', value: { holdId: recent(holds) } } };
   if (kind === 'reversal' && transactions.length > 0) {
-    return { command: { case: 'reversal', value: { transactionId: recent(transactions), ...part, ...reason } } };
+    const when = random.happens(0.3) ? { effectiveAsOriginal: true } : time;
+    return { command: { case: 'reversal', value: { transactionId: recent(transactions), ...part, ...reason, ...when } } };
   }
-  if (kind === 'single') return { command: { case: 'posting', value: { entries: lines.slice(0, 1), ...reason } } };
-  return { command: { case: 'posting', value: { entries: lines, ...reason, idempotencyKey: newId('txn') } } };
+  if (kind === 'single') return { command: { case: 'posting', value: { entries: lines.slice(0, 1), ...reason, ...time } } };
+  return { command: { case: 'posting', value: { entries: lines, ...reason, ...time, idempotencyKey: newId('txn') } } };
 }
 
 async function work(random: SeededRandom): Promise<void> {
@@ -89,7 +100,17 @@ async function work(random: SeededRandom): Promise<void> {
 test('verify and rebuild --check find nothing after ten thousand mixed steps', async () => {
   await Promise.all(Array.from({ length: callers }, (_, caller) => work(seededRandom(7, caller))));
   const reached = ['double', 'single', 'capture', 'reversal', 'hold pending', 'hold voided', 'insufficient_funds', 'limit_exceeded'];
-  expect([...outcomes.keys()]).toEqual(expect.arrayContaining([...reached, 'hold_ended', 'hold_exceeded', 'reversal_exceeded', 'undone']));
+  expect([...outcomes.keys()]).toEqual(
+    expect.arrayContaining([
+      ...reached,
+      'hold_ended',
+      'hold_exceeded',
+      'reversal_exceeded',
+      'undone',
+      'future_dated',
+      'effective_before_original',
+    ]),
+  );
   expect([...outcomes.keys()]).not.toEqual(expect.arrayContaining(['internal']));
   expect(await audit.verified()).toEqual([]);
   expect(await audit.checked()).toEqual([]);

@@ -16,18 +16,19 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
   for (const { name } of off.rows) findings.add(`row-level security of ${name} is not enabled and forced`);
   const { rows } = await client.query<{ table: string; policy: string; state: 'missing' | 'unknown' | 'changed' }>(
     `with wanted as (
-        select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay', 'due']) as polname
-        where case polname when 'relay' then relname = any($2) when 'due' then relname = 'holds' else true end),
+        select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay', 'due', 'runner', 'indexer']) as polname
+        where case polname when 'relay' then relname = any($2) when 'due' then relname = 'holds' when 'runner' then relname = 'jobs'
+          when 'indexer' then relname in ('heads', 'books', 'search_indexes') else true end),
       policies as (
         select c.relname, p.polname, polroles, polpermissive, polcmd, pg_get_expr(polqual, polrelid) as qual,
           (polcmd, polpermissive, polroles, pg_get_expr(polqual, polrelid), pg_get_expr(polwithcheck, polrelid))::text as definition
         from pg_policy p join pg_class c on c.oid = p.polrelid where c.relnamespace = 'public'::regnamespace and c.relname = any($1)),
       found as (
         select relname, polname, definition, polroles, polpermissive, w is null as is_unknown,
-          case polname
-            -- That of the expiry loop shows what the relay's does, by a setting of its own and to readers only.
-            when 'due' then not (polcmd = 'r' and polpermissive and polroles = '{0}' and exists (
-              select from policies relay where relay.polname = 'relay' and replace(relay.qual, '''app.relay''', '''app.due''') = found.qual))
+          case
+            -- Those of the loops of holds, jobs and indexes show what the relay's does, by a setting of their own and to readers only.
+            when polname in ('due', 'runner', 'indexer') then not (polcmd = 'r' and polpermissive and polroles = '{0}' and exists (
+              select from policies relay where relay.polname = 'relay' and replace(relay.qual, '''app.relay''', '''app.' || found.polname || '''') = found.qual))
             -- A policy of the migrations has the same definition on each table, so the majority is right.
             else 2 * count(*) over (partition by polname, relname = any($2), definition)
               <= count(definition) over (partition by polname, relname = any($2))

@@ -28,22 +28,28 @@ function dated(atMs: number | null, more: MessageInitShape<typeof TransactionPos
   return event(posting(lines, ['a NGN 0.00 5.00 5.00 0.00 1', 'b NGN 0.00 5.00 0.00 5.00 1'], { ...effective, ...more }));
 }
 const closing = { kind: 'closing', transactionId: newId('txn') };
+const yearEnd = period('closed', '2023-10-31', { yearEnd: true, closingTransactions: [closing.transactionId] });
 const october = period('closed', '2023-10-31');
 const openMs = midnight('2023-11-01');
 
 test('books have one row, as the last event leaves them, and each closing and reopening has its own', () => {
   const year = period('closed', '2023-10-31', { yearEnd: true, final: true, closingTransactions: [closing.transactionId] });
   const log = [
-    ...[updated({ late_entries: 'next_open' }), dated(openMs - 1, closing), year, period('closed', '2023-11-13')],
+    ...[
+      updated({ late_entries: 'next_open', indexed_metadata: ['order'] }),
+      dated(openMs - 1, closing),
+      year,
+      period('closed', '2023-11-13'),
+    ],
     period('reopened', '2023-10-31'),
   ];
   const { findings: found, replay } = replayed(log);
   expect(found).toEqual([]);
   const { books, periods } = replay.latest();
-  const record = textOf({ late_entries: 'next_open' });
+  const record = textOf({ late_entries: 'next_open', indexed_metadata: ['order'] });
   const at = new Date(nowMs).toISOString();
   const closed = { closed_through: '2023-10-31', final_through: '2023-10-31', open_from: new Date(openMs).toISOString() };
-  expect(books).toEqual([{ tenant_id: tenant, version: 4, record, ...closed, updated_at: at }]);
+  expect(books).toEqual([{ tenant_id: tenant, version: 4, record, indexed_since: '{"order":6}', ...closed, updated_at: at }]);
   const common = { tenant_id: tenant, id: toUuid('period', periodId), reason: 'Month', actor: by.actor, created_at: at };
   const plain = { final: false, year_end: false, closing_transactions: '{}' };
   expect(periods).toEqual([
@@ -78,7 +84,8 @@ test.each<[what: string, log: NewEvent[], finding: RegExp]>([
   ['closing transactions that there are not', [period('closed', '2023-10-31', { yearEnd: true, closingTransactions: ['txn_1'] })], /txn_1/],
   ['closing transactions of no year', [dated(0, closing), period('closed', '2023-10-31')], /closes by nothing, where the log has txn_/],
   ['closing transactions before another posting', [dated(0, closing), dated(null)], /follows txn_\w+, which close no period/],
-  ['a closing transaction of today', [dated(nowMs, closing)], /closes a period that is not over/],
+  ['a closing transaction of another day', [dated(openMs, closing), yearEnd], /closes by txn_\w+, which does not count at its end/],
+  ['a closing transaction without a day', [dated(null, closing), yearEnd], /closes by txn_\w+, which does not count at its end/],
   ['a reopening of what is open', [period('reopened', null)], /reopens what is not closed/],
   ['a reopening beyond what is closed', [october, period('reopened', '2023-11-13')], /reopens what is not closed/],
   ['a final reopening', [october, period('reopened', null, { final: true })], /reopens with a mark of a closing/],

@@ -9,16 +9,20 @@ import { chainHash, genesisHash, type LogRow } from '../log.ts';
 import { ReplayedAccounts } from './replay-accounts.ts';
 import { BalanceChanges, ReplayedBalances } from './replay-balances.ts';
 import { ReplayedBooks } from './replay-books.ts';
+import { ReplayedDates } from './replay-dates.ts';
 import { ReplayedLimits } from './replay-definitions.ts';
+import { ReplayedIndexes, noIndexes } from './replay-indexes.ts';
 import { ReplayedHolds } from './replay-holds.ts';
 import { blockProblem } from './replay-limits.ts';
-import { bytea, minorUnits, time, type AddedRows, type Report, type Row } from './rows.ts';
+import { bytea, minorUnits, noRows, time, type AddedRows, type Report, type Row } from './rows.ts';
 
 /** What one event adds. */
 export interface ReplayedEvent {
   rows: AddedRows;
   /** The event, if it is a posting that can be read. */
   posted?: TransactionPosted;
+  /** When that counts, milliseconds since the Unix epoch. */
+  effectiveMs?: number;
 }
 
 /** A tenant's ledger, event by event. Keeps in memory what later events can change, no transactions. */
@@ -29,6 +33,8 @@ export class Replay {
   private readonly accounts = new ReplayedAccounts(this.balances);
   private readonly limits = new ReplayedLimits(this.accounts);
   private readonly books = new ReplayedBooks(this.accounts);
+  private readonly dates: ReplayedDates;
+  private readonly indexes: ReplayedIndexes;
   private readonly holds: ReplayedHolds;
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
@@ -36,10 +42,15 @@ export class Replay {
   private hash: Buffer = genesisHash;
   private lastMs = 0;
 
-  /** `report` is called for every event that breaks the chain or a rule; the replay goes on with what the event says. */
-  constructor(tenant: string, report: (problem: string) => void) {
+  /**
+   * `report` is called for every event that breaks the chain or a rule; the replay goes on with what the event says. `indexes`: how far the
+   * auditor's indexes are.
+   */
+  constructor(tenant: string, report: (problem: string) => void, indexes = noIndexes) {
     this.tenant = tenant;
     this.report = report;
+    this.dates = new ReplayedDates(this.accounts, indexes.keys);
+    this.indexes = new ReplayedIndexes(indexes);
     this.holds = new ReplayedHolds({ tenant, accounts: this.accounts, balances: this.balances, limits: this.limits });
   }
 
@@ -52,7 +63,7 @@ export class Replay {
     this.sequence = row.sequence;
     this.hash = row.hash;
     this.lastMs = row.createdMs;
-    const event: ReplayedEvent = { rows: { transactions: [], entries: [], holds: [], hold_entries: [], parts: [] } };
+    const event: ReplayedEvent = { rows: noRows() };
     try {
       this.take(row, event, problem);
     } catch (error) {
@@ -69,6 +80,8 @@ export class Replay {
       balances: this.balances.rows(this.tenant),
       ...this.holds.rows(),
       ...this.limits.rows(this.tenant),
+      ...this.dates.rows(this.tenant),
+      ...this.indexes.rows(this.tenant),
       ...this.books.rows(this.tenant),
     };
   }
@@ -156,6 +169,8 @@ export class Replay {
       });
     });
     for (const [currency, sum] of sums) if (sum !== 0n) problem(`does not balance in ${currency}`);
+    this.dates.post(row, event, rows, problem);
+    this.indexes.post(row, event, rows);
     this.holds.capture(row, event, changes, rows, problem);
     changes.end(row.createdMs, event.balances, isOverridden);
     // What a capture moves its hold has counted, and reversals neither count nor give back.
@@ -163,6 +178,7 @@ export class Replay {
       this.limits.count(['reversal', 'closing'].includes(event.kind) ? [] : event.entries, event.uses, { row, isOverridden, problem });
     }
     replayed.posted = event;
+    replayed.effectiveMs = Number(event.effectiveMs ?? row.createdMs);
   }
 
   private checkKind({ kind, reverses, unreversed, entries }: TransactionPosted, problem: Report): void {

@@ -56,6 +56,7 @@ test.each<[what: string, edit: (message: TransactionPosted) => void, finding: Re
   ['says that nothing is left', (message) => delete message.unreversed, /leaves nothing of \S+ to reverse, not 0.00, 1.00, 1.00$/],
   ['takes more than there was', ({ entries: [entry] }) => (entry!.amount = '5.01'), /is not the mirror of txn_/],
   ['takes from the same side', ({ entries: [entry] }) => (entry!.side = 'credit'), /is not the mirror of txn_/],
+  ['counts before it', (message) => (message.effectiveMs = 1n), /counts before txn_\w+, which it reverses/],
   ['takes from no line', ({ entries: [entry] }) => (entry!.currency = 'USD'), /is not the mirror of txn_/],
 ])('a part that %s is found', async (_what, edit, finding) => {
   const { tenant } = await reversed(lines, first);

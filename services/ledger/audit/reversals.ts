@@ -4,12 +4,21 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { toId, toUuid } from '../../platform/ids.ts';
 import { toDecimal } from '../../platform/money.ts';
+import { epochMs } from '../../platform/postgres.ts';
 import type { Findings } from './findings.ts';
 import { minorUnits } from './rows.ts';
 
 interface Original {
   kind: string;
+  /** When it counts, milliseconds since the Unix epoch. */
+  effectiveMs: number;
   entries: (Omit<TransactionPosted['entries'][number], 'amount'> & { amount: bigint })[];
+}
+
+/** A reversal, and when it counts in milliseconds since the Unix epoch. */
+export interface DatedReversal {
+  posted: TransactionPosted;
+  effectiveMs: number;
 }
 
 /** The reversals of a tenant, in the order of its log. Keeps in memory what is left of transactions that are partly reversed. */
@@ -23,21 +32,24 @@ export class Reversals {
   }
 
   /** Reports each of the next reversals that takes more than is left of its original, or says so wrongly. */
-  async check(client: pg.Client, tenant: string, reversals: TransactionPosted[]): Promise<void> {
+  async check(client: pg.Client, tenant: string, reversals: DatedReversal[]): Promise<void> {
     if (reversals.length === 0) return;
-    const { rows } = await client.query<{ id: string; payload: Buffer }>(
-      `select t.id, l.payload from transactions t join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
+    const { rows } = await client.query<{ id: string; payload: Buffer; created_ms: number }>(
+      `select t.id, l.payload, ${epochMs('t.created_at')} as created_ms from transactions t join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence
         where t.tenant_id = $1 and t.id = any($2::uuid[])`,
-      [tenant, reversals.map((reversal) => toUuid('txn', reversal.reverses ?? ''))],
+      [tenant, reversals.map(({ posted }) => toUuid('txn', posted.reverses ?? ''))],
     );
-    const originals = new Map(rows.map((row) => [toId('txn', row.id), decoded(row.payload)]));
-    for (const reversal of reversals) {
+    const originals = new Map(rows.map((row) => [toId('txn', row.id), decoded(row.payload, row.created_ms)]));
+    for (const { posted: reversal, effectiveMs } of reversals) {
       const reverses = reversal.reverses ?? '';
       const original = originals.get(reverses);
       const left = original && original.kind !== 'reversal' ? this.take(original, reversal) : null;
       if (!left) {
         this.findings.add(`transaction ${reversal.transactionId} is not the mirror of ${reverses}`);
         continue;
+      }
+      if (original && effectiveMs < original.effectiveMs) {
+        this.findings.add(`transaction ${reversal.transactionId} counts before ${reverses}, which it reverses`);
       }
       const [is, should] = [reversal.unreversed?.amounts ?? [], left.some((amount) => amount > 0n) ? left.map(toDecimal) : []];
       if (is.join() !== should.join()) {
@@ -69,10 +81,14 @@ export class Reversals {
   }
 }
 
-function decoded(payload: Buffer): Original | undefined {
+function decoded(payload: Buffer, createdMs: number): Original | undefined {
   try {
-    const { kind, entries } = fromBinary(TransactionPostedSchema, payload);
-    return { kind, entries: entries.map((entry) => ({ ...entry, amount: minorUnits(entry.amount) })) };
+    const { kind, entries, effectiveMs } = fromBinary(TransactionPostedSchema, payload);
+    return {
+      kind,
+      effectiveMs: Number(effectiveMs ?? createdMs),
+      entries: entries.map((entry) => ({ ...entry, amount: minorUnits(entry.amount) })),
+    };
   } catch {
     // The replay has reported it.
     return undefined;

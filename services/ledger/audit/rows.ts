@@ -4,18 +4,21 @@
 export type Row = Record<string, string | number | boolean | null>;
 
 /** Rows that later events don't change, by table; of holds those that have ended. */
-export type AddedRows = Record<'transactions' | 'entries' | 'holds' | 'hold_entries' | 'parts', Row[]>;
+export type AddedRows = Record<(typeof addedTables)[number], Row[]>;
+
+const addedTables = [
+  ...(['transactions', 'entries', 'holds', 'hold_entries', 'parts'] as const),
+  ...(['shifted_transactions', 'shifted_entries', 'transaction_metadata', 'transaction_texts'] as const),
+] as const;
+
+/** No rows yet. */
+export function noRows(): AddedRows {
+  return Object.fromEntries(addedTables.map((table) => [table, []])) as unknown as AddedRows;
+}
 
 /** All rows that several events add, by table. */
 export function joined(added: AddedRows[]): AddedRows {
-  const of = (table: keyof AddedRows) => added.flatMap((rows) => rows[table]);
-  return {
-    transactions: of('transactions'),
-    entries: of('entries'),
-    holds: of('holds'),
-    hold_entries: of('hold_entries'),
-    parts: of('parts'),
-  };
+  return Object.fromEntries(addedTables.map((table) => [table, added.flatMap((rows) => rows[table])])) as AddedRows;
 }
 
 /** Takes what is wrong with an event, a text that follows `event 7`. */

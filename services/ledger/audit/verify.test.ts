@@ -1,5 +1,7 @@
 // Verify and rebuild against damage of every table and column.
 import { spawnSync } from 'node:child_process';
+import { startAuditor } from '../../../test/auditor.ts';
+import { until } from '../../../test/polling.ts';
 import { openAudit, runCommand, type Audit } from '../../../test/audit.ts';
 import { fillLedger } from '../../../test/full-ledger.ts';
 import { entries, newTenant, refusal } from '../../../test/ledger.ts';
@@ -21,8 +23,13 @@ const tables = [
   'hold_entries',
   'definitions',
   'velocity',
+  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'books', 'periods', 'transaction_metadata'],
+  ...['transaction_texts', 'volumes'],
 ];
 const kept = [...tables, 'relay_marks'];
+/** Counts indexes that the auditor has not completed. */
+const behind = `select count(*)::text as n from heads h where (select array_agg(name order by name) from search_indexes i
+  where i.tenant_id = h.tenant_id and through >= case name when '' then h.sequence else since - 1 end) is distinct from array['', 'order'] collate "C"`;
 /** Columns that may not be null, but for those of primary keys. */
 const required: { table: string; column: string }[] = [];
 
@@ -30,6 +37,12 @@ beforeAll(async () => {
   audit = await openAudit();
   await fillLedger(audit.ledger.client, tenantId);
   await fillLedger(audit.ledger.client, newTenant().tenantId);
+  const auditor = await startAuditor(audit.ledger.database);
+  await until(
+    async () => (await audit.owner.query<{ n: string }>(behind)).rows[0]?.n,
+    (n) => n === '0',
+  );
+  await auditor.end();
   // Without constraints, so that damage which they would refuse is found as well.
   const constraints = await audit.owner.query<{ sql: string }>(
     `select case conrelid when 0 then format('alter domain %s drop constraint %I', contypid::regtype, conname)
@@ -69,7 +82,7 @@ test('verify and rebuild --check find nothing in an intact ledger', async () => 
   expect(await audit.verified()).toEqual([]);
   expect(await audit.checked()).toEqual([]);
   const seen = await verify(audit.operator, {}, () => undefined);
-  expect(seen).toMatchObject({ tenants: 2, transactions: 32, findings: 0 });
+  expect(seen).toMatchObject({ tenants: 2, transactions: 44, findings: 0 });
   expect(seen.events).toBeGreaterThan(120);
 });
 
@@ -83,6 +96,9 @@ const changed: Record<string, (column: string) => string> = {
   numeric: (column) => `${column} + 1000`,
   bool: (column) => `not ${column}`,
   timestamptz: (column) => `coalesce(${column}, to_timestamp(0)) + interval '1 millisecond'`,
+  date: (column) => `(coalesce(${column}, '2026-01-31') + interval '1 month')::date`,
+  _uuid: (column) => `${column} || gen_random_uuid()`,
+  tsvector: (column) => `${column} || 'zz'::tsvector`,
   bytea: (column) => `set_byte(${column}, length(${column}) - 1, (get_byte(${column}, length(${column}) - 1) + 1) % 256)`,
 };
 
@@ -96,7 +112,7 @@ test.each(tables)('verify and rebuild --check find a change of any column in one
       where attrelid = $1::regclass and attnum > 0 and not attisdropped and attname <> all($2)`,
     [table, notDerived],
   );
-  expect(columns.length).toBeGreaterThanOrEqual(4);
+  expect(columns.length).toBeGreaterThanOrEqual(3);
   for (const { name, type } of columns) {
     const change = changed[type];
     if (!change) throw new Error(`how does one change a ${type}?`);
@@ -135,6 +151,14 @@ test.each(tables)('a missing row of %s is found, and one without an event', asyn
     hold_entries: 'position = position + 1000',
     definitions: `id = id || 'x'`,
     velocity: `subject = subject || 'x'`,
+    books: 'tenant_id = gen_random_uuid()',
+    transaction_metadata: 'sequence = sequence + 1000',
+    transaction_texts: 'sequence = 1',
+    volumes: `quarter = quarter + interval '1 hour'`,
+    periods: 'sequence = sequence + 1000, id = gen_random_uuid()',
+    shifted_transactions: 'sequence = sequence + 1000',
+    shifted_entries: 'sequence = sequence + 1000',
+    shifted_months: `month = (month + interval '1 year')::date`,
   }[table]!;
   await audit.owner.query(`create temp table one as select * from ${table} where ${row}`, [tenant]);
   await audit.owner.query(`update one set ${another}`);
@@ -179,6 +203,14 @@ test('rebuild restores every projection, and only of the given tenant', async ()
       [`update hold_entries set remaining = 0 where tenant_id = $1`, [tenant]],
       [`update definitions set version = 2 where tenant_id = $1`, [tenant]],
       [`update velocity set steps = '[]' where tenant_id = $1`, [tenant]],
+      [`update books set version = 7 where tenant_id = $1`, [tenant]],
+      [`update periods set reason = 'mine' where tenant_id = $1`, [tenant]],
+      [`delete from transaction_metadata where tenant_id = $1`, [tenant]],
+      [`delete from transaction_texts where tenant_id = $1`, [tenant]],
+      [`update volumes set debits = 1 where tenant_id = $1`, [tenant]],
+      [`delete from shifted_transactions where tenant_id = $1`, [tenant]],
+      [`update shifted_entries set running_debits = 0 where tenant_id = $1`, [tenant]],
+      [`update shifted_months set debits = debits + 1 where tenant_id = $1`, [tenant]],
       [`update accounts set name = 'theirs' where tenant_id <> $1 and code = 'till'`, [tenant]],
     );
   const unlike = async (where: string) => {
@@ -215,6 +247,19 @@ test('rebuild restores every projection, and only of the given tenant', async ()
   expect(others).not.toEqual([]);
   expect(await unlike('=')).toEqual(nothing);
   expect(await audit.rebuilt()).toEqual([]);
+});
+
+test('rows of a key whose index is not complete are no finding, and a rebuild keeps them', async () => {
+  await damage(
+    [`insert into transaction_metadata values ($1, 'other', 'x', 1)`, [tenant]],
+    [`delete from transaction_metadata where key = 'order'`],
+  );
+  const missing = Array(4).fill(expect.stringMatching(/transaction_metadata \(sequence [0-9]+, key order\) is missing$/));
+  expect([await audit.verified(tenant), await audit.rebuilt(tenant)]).toEqual([missing, missing]);
+  expect([await audit.verified(tenant), await audit.checked(tenant)]).toEqual([[], []]);
+  const { rows } = await audit.owner.query(`select distinct key from transaction_metadata where tenant_id = $1 order by 1`, [tenant]);
+  expect(rows).toEqual([{ key: 'order' }, { key: 'other' }]);
+  await putBack();
 });
 
 test('state cached before a head was lost is not valid after it is restored', async () => {
@@ -296,7 +341,7 @@ describe('as a command', () => {
   test('it prints a summary and ends with 0, or with 1 if something differs', async () => {
     await putBack();
     expect(run('verify')).toMatchObject({ status: 0, stderr: '' });
-    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 32 transactions verified: nothing differs\n$/);
+    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 44 transactions verified: nothing differs\n$/);
     const one = run('rebuild', '--check', '--tenant', tenantId);
     expect(one).toMatchObject({ status: 0, stderr: '' });
     expect(one.stdout).toMatch(/^1 tenant derived from [0-9]+ events: nothing differs\n$/);

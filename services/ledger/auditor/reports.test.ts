@@ -1,12 +1,9 @@
-// Reports over gRPC on a real book: figures against the log, and a refusal of every parameter of every report.
+// Reports over gRPC on a real book: figures against the log, before and after a year end, and as jobs.
 import { randomInt } from 'node:crypto';
-import { startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
+import { reportBytes, startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
 import { until } from '../../../test/polling.ts';
-import type { Refusal } from '../accounting.ts';
-import { parameterNames } from '../reports/parameters.ts';
-import { reportNames, type ReportName } from '../reports/report.ts';
-import { makeNow } from './reports-rpc.ts';
+import { inTransaction } from '../../platform/postgres.ts';
 
 let ledger: RunningLedger;
 let auditor: RunningAuditor;
@@ -14,16 +11,10 @@ const { tenant, tenantId } = newTenant();
 const types = ['asset', 'liability', 'equity', 'revenue', 'expense'] as const;
 
 /** A report, as JSON. */
-async function read(report: string, parameters: unknown = {}, of = tenantId): Promise<any> {
-  const parts: Uint8Array[] = [];
-  let contentType = '';
-  const text = typeof parameters === 'string' ? parameters : JSON.stringify(parameters);
-  for await (const part of auditor.client.getReport({ tenantId: of, report, parameters: text })) {
-    contentType ||= part.contentType;
-    parts.push(part.bytes);
-  }
+async function read(report: string, parameters: object = {}, of = tenantId): Promise<any> {
+  const { contentType, bytes } = await reportBytes(auditor, of, report, parameters);
   expect(contentType).toBe('application/json; charset=utf-8');
-  const { success, data } = JSON.parse(Buffer.concat(parts).toString()) as { success: boolean; data: { report: unknown } };
+  const { success, data } = JSON.parse(bytes.toString()) as { success: boolean; data: { report: unknown } };
   expect(success).toBe(true);
   return data.report;
 }
@@ -151,6 +142,77 @@ describe('the figures', () => {
   });
 });
 
+test('a year end moves no net income, and leaves a balance sheet with nothing to earn', async () => {
+  const year = { from: '2024-01-01', to: '2024-12-31' };
+  const asked: [report: string, parameters: object][] = [
+    ['income-statement', year],
+    ['trial-balance', { ...year, closing: 'exclude' }],
+    ['trial-balance', { as_of: '2025-06-30', closing: 'exclude' }],
+  ];
+  const figures = async () =>
+    Promise.all(asked.map(async ([report, parameters]) => ((each) => [each.lines, each.totals])(await read(report, parameters))));
+  const earnings = async () =>
+    (await read('balance-sheet', { as_of: '2024-12-31' })).lines
+      .filter((each: any) => each.computed || each.account_code === 'RETAINED-EARNINGS')
+      .map((each: any) => [each.account_code ?? each.name, each.values[0].amount]);
+  const open = await figures();
+  const [, [, earned]] = await earnings();
+  await ledger.client.createAccount({ tenantId, accountCode: 'RETAINED-EARNINGS', name: 'Retained earnings', type: 'equity' });
+  const { period } = await ledger.client.closePeriod({ tenantId, through: '2024-12-31', yearEnd: true, actor: 'test', requestId: 'r-1' });
+  expect(await figures()).toEqual(open);
+  const zero = [
+    ['earnings_prior', '0.00'],
+    ['earnings_current', '0.00'],
+  ];
+  expect(await earnings()).toEqual([['RETAINED-EARNINGS', earned], ...zero]);
+  const closed = await read('trial-balance', year);
+  expect(closed.lines.filter(({ type }: any) => type === 'revenue').map(({ values }: any) => values[0].closing)).toEqual(
+    Array(4).fill('0.00'),
+  );
+  // What reverses a closing is none of the year's income either.
+  await ledger.client.reopenPeriod({ tenantId, reason: 'test', actor: 'test', requestId: 'r-2' });
+  expect(period!.closingTransactions).toHaveLength(1);
+  await ledger.client.reverseTransaction({ tenantId, transactionId: period!.closingTransactions[0]! });
+  expect(await figures()).toEqual(open);
+  expect(await earnings()).toEqual([
+    ['earnings_prior', '0.00'],
+    ['earnings_current', earned],
+  ]);
+});
+
+test('transactions are grouped by a key of their metadata when its index is ready', async () => {
+  await ledger.client.updateBooks({ tenantId, indexedMetadata: { items: ['shop'] } });
+  const grouped = { from: '2024-01-01', to: '2025-12-31', group_by: 'transaction.shop' };
+  await until(
+    async () => (await ledger.client.getBooks({ tenantId })).books!.readyIndexes,
+    (ready) => ready.includes('shop'),
+  );
+  const before = await read('income-statement', grouped);
+  for (const shop of ['x', 'y']) await post('asset-a', 'revenue-a', '5.00', '2024-02-02', { metadata: JSON.stringify({ shop }) });
+  const after = await read('income-statement', grouped);
+  const ofGroup = (report: any, group: string | null) => report.lines.filter((each: any) => each.group === group);
+  expect(ofGroup(after, null)).toEqual(ofGroup(before, null));
+  expect(ofGroup(after, 'x').map((each: any) => [each.account_code, each.values[0].amount])).toEqual(
+    ['revenues', 'revenue-inner', 'revenue-a'].map((code) => [code, '5.00']),
+  );
+  const { totals } = await read('income-statement', { ...grouped, group_by: null });
+  expect(after.totals).toEqual(totals);
+  // While it is built anew the lines would miss some.
+  await inTransaction(auditor.pool, [tenant], async (client) => {
+    await client.query(`select pg_advisory_xact_lock(hashtextextended('index ' || $1, 0))`, [tenant]);
+    await inTransaction(auditor.pool, [tenant], (other) => other.query(`update search_indexes set through = 0 where name = 'shop'`));
+    expect(await refusal(read('income-statement', grouped))).toMatchObject({
+      ...{ reason: 'index_building', field: 'group_by', tag: 'index_building', value: 'transaction.shop' },
+    });
+  });
+  for (let shop = 0; shop <= 100; shop++) await post('asset-a', 'revenue-a', '1.00', undefined, { metadata: JSON.stringify({ shop }) });
+  await until(
+    async () => (await ledger.client.getBooks({ tenantId })).books!.readyIndexes,
+    (ready) => ready.includes('shop'),
+  );
+  expect(await refusal(read('income-statement', grouped))).toMatchObject({ field: 'group_by', tag: 'max', value: 'transaction.shop' });
+});
+
 test('nothing counts before 1970: a report from then on is one from the beginning', async () => {
   const report = await read('income-statement', { from: '0001-01-01', to: '2025-12-31' });
   expect(report.parameters.from).toBeNull();
@@ -175,161 +237,6 @@ test('a report of an empty book has nothing but its parameters, resolved', async
   expect((await read('balance-sheet', { currency: 'USD' }, empty.tenantId)).totals.map(({ section }: any) => section)).toEqual([
     ...['assets', 'liabilities', 'equity'],
   ]);
-});
-
-describe('refused', () => {
-  const day = '2030-02-30';
-  /** What is wrong with each parameter: the value, the tag, and the field if it is another. */
-  const wrong: Record<string, [value: unknown, tag: string, more?: object][]> = {
-    as_of: [
-      [day, 'datetime'],
-      ['2030-01-01T00:00:00', 'datetime'],
-      ['2030-01-01T00:00:00.0001Z', 'datetime'],
-      [7, 'type'],
-      ['2030-01-01', 'oneof', { from: '2030-01-01' }],
-    ],
-    from: [
-      [day, 'datetime'],
-      [true, 'type'],
-      ['2030-01-02', 'oneof', { to: '2030-01-01' }],
-    ],
-    to: [
-      [day, 'datetime'],
-      ['yesterday', 'datetime'],
-      [[], 'type'],
-    ],
-    known_at: [
-      [day, 'datetime'],
-      [1, 'type'],
-      ['2030-01-01', 'oneof', { known_sequence: 1 }],
-    ],
-    known_sequence: [
-      [-1, 'min'],
-      [1.5, 'type'],
-      ['1', 'type'],
-      [2 ** 53 + 2, 'max'],
-    ],
-    currency: [
-      ['XYZ', 'oneof'],
-      ['usd', 'oneof'],
-      [1, 'type'],
-    ],
-    closing: [
-      ['none', 'oneof'],
-      [true, 'type'],
-    ],
-    depth: [
-      [0, 'min'],
-      [33, 'max'],
-      ['2', 'type'],
-    ],
-    zero: [
-      ['true', 'type'],
-      [1, 'type'],
-    ],
-    columns: [
-      ['week', 'oneof'],
-      [1, 'type'],
-    ],
-    compare: [
-      ['last_year', 'oneof'],
-      [false, 'type'],
-    ],
-    count: [
-      [0, 'min', { compare: 'previous_year' }],
-      [12, 'max', { compare: 'previous_year' }],
-      ['1', 'type'],
-    ],
-    group_by: [
-      ['account', 'oneof'],
-      ['account.', 'oneof'],
-      ['entry.x', 'oneof'],
-      ['transaction.a b', 'oneof'],
-      ['transaction.unknown', 'oneof'],
-      [1, 'type'],
-    ],
-    format: [
-      ['html', 'oneof'],
-      [1, 'type'],
-    ],
-    order: [
-      ['newest', 'oneof'],
-      [1, 'type'],
-    ],
-    account_code: [
-      ['a b', 'code'],
-      [{}, 'type'],
-    ],
-    limit: [
-      [0, 'min'],
-      [101, 'max'],
-      ['1', 'type'],
-      [1, 'oneof', { format: 'csv' }],
-    ],
-    cursor: [
-      [1, 'type'],
-      ['x'.repeat(513), 'max'],
-      ['x', 'oneof', { format: 'pdf' }],
-    ],
-  };
-  const needed = (report: ReportName) => (report === 'account-statement' ? { account_code: 'asset-a' } : {});
-  const refused = async (report: string, parameters: unknown) => {
-    const { reason, field, tag, value } = await refusal(read(report, parameters));
-    return { reason, field, tag, value };
-  };
-
-  test.each(reportNames)('is every wrong parameter of %s', async (report) => {
-    for (const name of Object.keys(wrong)) {
-      if (!parameterNames[report].includes(name)) {
-        expect(await refused(report, { ...needed(report), [name]: 'x' })).toEqual({
-          reason: 'validation_failed',
-          field: name,
-          tag: 'unknown',
-          value: 'x',
-        });
-        continue;
-      }
-      for (const [value, tag, more = {}] of wrong[name]!) {
-        if (!Object.keys(more).every((each) => parameterNames[report].includes(each))) continue;
-        const sent = typeof value === 'string' ? value : JSON.stringify(value);
-        expect({ name, ...(await refused(report, { ...needed(report), ...more, [name]: value })) }).toEqual({
-          ...{ name, reason: 'validation_failed', field: name, tag, value: sent.slice(0, 1_000) },
-        });
-      }
-    }
-  });
-
-  test('are what is no report or no object, columns without a beginning, and more than 24 of them', async () => {
-    const of = async (report: string, parameters: unknown) => {
-      const { field, tag } = await refused(report, parameters);
-      return [field, tag];
-    };
-    expect(await of('profit', {})).toEqual(['report', 'oneof']);
-    expect(await of('journal', '[]')).toEqual(['parameters', 'type']);
-    expect(await of('journal', '{')).toEqual(['parameters', 'type']);
-    expect(await of('journal', ' '.repeat(70_000))).toEqual(['parameters', 'max']);
-    expect(await of('account-statement', {})).toEqual(['account_code', 'required']);
-    expect(await of('general-ledger', { account_code: Array(51).fill('a') })).toEqual(['account_code', 'max']);
-    expect(await of('general-ledger', { account_code: ['a', ''] })).toEqual(['account_code[1]', 'required']);
-    expect(await of('balance-sheet', { group_by: 'transaction.order' })).toEqual(['group_by', 'oneof']);
-    expect(await of('trial-balance', { to: '2025-01-01', columns: 'month' })).toEqual(['from', 'required']);
-    expect(await of('income-statement', { compare: 'previous_year' })).toEqual(['from', 'required']);
-    expect(await of('trial-balance', { from: '2024-01-01', to: '2026-01-31', columns: 'month' })).toEqual(['columns', 'max']);
-    const twelve = { from: '2024-01-01', to: '2024-12-31', columns: 'month', compare: 'previous_year' };
-    expect((await read('trial-balance', twelve)).columns).toHaveLength(24);
-    expect(await of('trial-balance', { ...twelve, count: 2 })).toEqual(['count', 'max']);
-  });
-
-  test('is what is too long or takes too long, with the way to a job', async () => {
-    const asked = { report: 'trial-balance', parameters: '{"as_of": "2025-12-31"}' };
-    for (const bounds of [
-      { maxLines: 3, milliseconds: 60_000 },
-      { maxLines: 20_000, milliseconds: 0 },
-    ]) {
-      const { reason, message } = (await makeNow(auditor.pool, tenant, asked, bounds).catch((error: unknown) => error)) as Refusal;
-      expect([reason, message]).toEqual(['report_too_large', expect.stringContaining('start it as a job, with POST on the same path')]);
-    }
-  });
 });
 
 test('a job makes the same report, without its bounds and in its format', async () => {

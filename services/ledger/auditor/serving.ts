@@ -18,6 +18,11 @@ import { JobRunner } from './job-runner.ts';
 import { jobKinds } from './job-list.ts';
 import { auditorRoutes } from './rpc.ts';
 
+// A slow reader of accounts keeps one; other calls have their own.
+const exportConnections = 4;
+// Exports and results may take hours; new calls come on new connections all the same.
+const streamGraceMs = 24 * 3_600_000;
+
 /** Serves until the lifetime ends. Throws `BadSetting` and `StartFailure`, which say what the operator can mend. */
 export async function serveAuditor(settings: Settings, lifetime: Lifetime): Promise<void> {
   const config = auditorConfig(settings);
@@ -26,6 +31,8 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const reads = openPool(config.databaseUrl, { name: 'auditor reads', max: config.readConnections, logger, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());
   await checkDatabase(reads, migrationNames);
+  const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, settings: ledgerPlans });
+  lifetime.add('exports', () => exports.end());
 
   const runner = openJobRunner(config, { logger, metrics }, lifetime);
   const indexPool = openPool(config.databaseUrl, {
@@ -47,10 +54,16 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   };
   await serveUntilEnd(lifetime, config, {
     services: [AuditService],
-    routes: auditorRoutes({ pool: new SharedPool(reads), kinds: jobKinds, started: () => runner.wake() }),
+    routes: auditorRoutes({
+      pool: new SharedPool(reads),
+      exports: new SharedPool(exports),
+      kinds: jobKinds,
+      started: () => runner.wake(),
+    }),
     logger,
     metrics,
     readiness,
+    connectionGraceMs: streamGraceMs,
   });
 }
 

@@ -2,7 +2,9 @@
 import { epochMs } from '../../platform/postgres.ts';
 import type { Snapshot } from '../auditor/snapshot.ts';
 import { defaultSettings, type BooksSettings } from '../books.ts';
+import { Refusal } from '../accounting.ts';
 import { invalid } from '../fields.ts';
+import { readyKeys } from '../metadata-indexes.ts';
 import { placesOf } from '../totals.ts';
 import { instant, resolved, type Asked } from './parameters.ts';
 import type { AsRecorded, Parameters } from './report.ts';
@@ -15,16 +17,15 @@ export interface Heading {
   books: BooksSettings;
 }
 
-/** Resolves a report's parameters at a snapshot. `nowMs`: where it ends if it names no time. Throws {@link Refusal} naming the field. */
+/** Resolves a report's parameters at a snapshot. `nowMs`: where it ends if it names no time. Throws {@link Refusal} naming the field, also `index_building`. */
 export async function readHeading({ client, tenant, head }: Snapshot, asked: Asked, nowMs: number): Promise<Heading> {
-  const { rows } = await client.query<{ record: string }>('select record from books where tenant_id = $1', [tenant]);
+  const { rows } = await client.query<{ record: string; ready: string[] }>(
+    `select record, array(${readyKeys}) as ready from books where tenant_id = $1`,
+    [tenant],
+  );
   const books = rows[0] ? (JSON.parse(rows[0].record) as BooksSettings) : defaultSettings;
   const { timezone: timeZone } = books;
-  const { groupBy } = asked;
-  if (groupBy?.of === 'transaction' && !books.indexed_metadata.includes(groupBy.key)) {
-    const message = 'group_by must name a key of indexed_metadata of the books';
-    throw invalid('group_by', 'oneof', `transaction.${groupBy.key}`, message);
-  }
+  if (asked.groupBy?.of === 'transaction') assertIndexed(asked.groupBy.key, books, rows[0]?.ready ?? []);
   const isAsKnown = asked.knownAt !== null || asked.knownSequence !== null;
   let sequence = asked.knownSequence ?? head.sequence;
   if (asked.knownAt !== null) {
@@ -34,6 +35,14 @@ export async function readHeading({ client, tenant, head }: Snapshot, asked: Ask
   const asRecorded = await recordedAt({ client, tenant, head }, sequence);
   const knownMs = isAsKnown ? asRecorded.atMs : null;
   return { parameters: resolved(asked, { timeZone, nowMs, knownSequence: asRecorded.sequence, knownMs }), asRecorded, timeZone, books };
+}
+
+function assertIndexed(key: string, { indexed_metadata: declared }: BooksSettings, ready: string[]): void {
+  const value = `transaction.${key}`;
+  if (!declared.includes(key)) throw invalid('group_by', 'oneof', value, 'group_by must name a key of indexed_metadata of the books');
+  if (ready.includes(key)) return;
+  const message = `the index of ${key} is being built: try again later`;
+  throw new Refusal('index_building', message, { field: 'group_by', tag: 'index_building', value });
 }
 
 async function recordedAt({ client, tenant, head }: Snapshot, sequence: bigint): Promise<AsRecorded> {

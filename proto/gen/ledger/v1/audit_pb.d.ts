@@ -6,6 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
+import type { ListTransactionsRequest } from "./ledger_pb.js";
 
 /**
  * Describes the file ledger/v1/audit.proto.
@@ -29,7 +30,7 @@ export declare type GetReportRequest = Message<"ledger.v1.GetReportRequest"> & {
   report: string;
 
   /**
-   * Parameters of REST as a JSON object.
+   * Parameters of REST as a JSON object. Dates are days of the books' time zone.
    *
    * @generated from field: string parameters = 3;
    */
@@ -47,13 +48,15 @@ export declare const GetReportRequestSchema: GenMessage<GetReportRequest>;
  */
 export declare type GetReportResponse = Message<"ledger.v1.GetReportResponse"> & {
   /**
-   * Only in the first message.
+   * Only in the first message, which has no bytes.
    *
    * @generated from field: string content_type = 1;
    */
   contentType: string;
 
   /**
+   * At most 256 KiB.
+   *
    * @generated from field: bytes bytes = 2;
    */
   bytes: Uint8Array;
@@ -436,23 +439,25 @@ export declare type ExportRequest = Message<"ledger.v1.ExportRequest"> & {
   what: string;
 
   /**
-   * `ndjson` or `csv`.
+   * `ndjson` or `csv`; of `events` and `everything` only the first.
    *
    * @generated from field: string format = 3;
    */
   format: string;
 
   /**
+   * Only later records; of `events`, `transactions` and `entries`.
+   *
    * @generated from field: int64 after_sequence = 4;
    */
   afterSequence: bigint;
 
   /**
-   * Filters of REST as a JSON object.
+   * Of transactions and entries: those that the list has with these filters. Tenant, limit and cursor are ignored.
    *
-   * @generated from field: string filters = 5;
+   * @generated from field: ledger.v1.ListTransactionsRequest filter = 5;
    */
-  filters: string;
+  filter?: ListTransactionsRequest | undefined;
 };
 
 /**
@@ -506,7 +511,7 @@ export declare type GetVolumeRequest = Message<"ledger.v1.GetVolumeRequest"> & {
   interval: string;
 
   /**
-   * First and last day, `YYYY-MM-DD`.
+   * First and last day, `YYYY-MM-DD`, in the books' time zone.
    *
    * @generated from field: string from = 4;
    */
@@ -573,133 +578,6 @@ export declare type GetVolumeResponse = Message<"ledger.v1.GetVolumeResponse"> &
 export declare const GetVolumeResponseSchema: GenMessage<GetVolumeResponse>;
 
 /**
- * Filter is a query for transactions under a name.
- *
- * @generated from message ledger.v1.Filter
- */
-export declare type Filter = Message<"ledger.v1.Filter"> & {
-  /**
-   * @generated from field: string name = 1;
-   */
-  name: string;
-
-  /**
-   * Query text of the list of transactions.
-   *
-   * @generated from field: string query = 2;
-   */
-  query: string;
-};
-
-/**
- * Describes the message ledger.v1.Filter.
- * Use `create(FilterSchema)` to create a new message.
- */
-export declare const FilterSchema: GenMessage<Filter>;
-
-/**
- * @generated from message ledger.v1.PutFilterRequest
- */
-export declare type PutFilterRequest = Message<"ledger.v1.PutFilterRequest"> & {
-  /**
-   * @generated from field: string tenant_id = 1;
-   */
-  tenantId: string;
-
-  /**
-   * @generated from field: ledger.v1.Filter filter = 2;
-   */
-  filter?: Filter | undefined;
-};
-
-/**
- * Describes the message ledger.v1.PutFilterRequest.
- * Use `create(PutFilterRequestSchema)` to create a new message.
- */
-export declare const PutFilterRequestSchema: GenMessage<PutFilterRequest>;
-
-/**
- * @generated from message ledger.v1.PutFilterResponse
- */
-export declare type PutFilterResponse = Message<"ledger.v1.PutFilterResponse"> & {
-  /**
-   * @generated from field: ledger.v1.Filter filter = 1;
-   */
-  filter?: Filter | undefined;
-};
-
-/**
- * Describes the message ledger.v1.PutFilterResponse.
- * Use `create(PutFilterResponseSchema)` to create a new message.
- */
-export declare const PutFilterResponseSchema: GenMessage<PutFilterResponse>;
-
-/**
- * @generated from message ledger.v1.DeleteFilterRequest
- */
-export declare type DeleteFilterRequest = Message<"ledger.v1.DeleteFilterRequest"> & {
-  /**
-   * @generated from field: string tenant_id = 1;
-   */
-  tenantId: string;
-
-  /**
-   * @generated from field: string name = 2;
-   */
-  name: string;
-};
-
-/**
- * Describes the message ledger.v1.DeleteFilterRequest.
- * Use `create(DeleteFilterRequestSchema)` to create a new message.
- */
-export declare const DeleteFilterRequestSchema: GenMessage<DeleteFilterRequest>;
-
-/**
- * @generated from message ledger.v1.DeleteFilterResponse
- */
-export declare type DeleteFilterResponse = Message<"ledger.v1.DeleteFilterResponse"> & {
-};
-
-/**
- * Describes the message ledger.v1.DeleteFilterResponse.
- * Use `create(DeleteFilterResponseSchema)` to create a new message.
- */
-export declare const DeleteFilterResponseSchema: GenMessage<DeleteFilterResponse>;
-
-/**
- * @generated from message ledger.v1.ListFiltersRequest
- */
-export declare type ListFiltersRequest = Message<"ledger.v1.ListFiltersRequest"> & {
-  /**
-   * @generated from field: string tenant_id = 1;
-   */
-  tenantId: string;
-};
-
-/**
- * Describes the message ledger.v1.ListFiltersRequest.
- * Use `create(ListFiltersRequestSchema)` to create a new message.
- */
-export declare const ListFiltersRequestSchema: GenMessage<ListFiltersRequest>;
-
-/**
- * @generated from message ledger.v1.ListFiltersResponse
- */
-export declare type ListFiltersResponse = Message<"ledger.v1.ListFiltersResponse"> & {
-  /**
-   * @generated from field: repeated ledger.v1.Filter filters = 1;
-   */
-  filters: Filter[];
-};
-
-/**
- * Describes the message ledger.v1.ListFiltersResponse.
- * Use `create(ListFiltersResponseSchema)` to create a new message.
- */
-export declare const ListFiltersResponseSchema: GenMessage<ListFiltersResponse>;
-
-/**
  * AuditService answers from one snapshot of the ledger's database. Conventions and errors are those of LedgerService.
  *
  * @generated from service ledger.v1.AuditService
@@ -707,7 +585,7 @@ export declare const ListFiltersResponseSchema: GenMessage<ListFiltersResponse>;
 export declare const AuditService: GenService<{
   /**
    * GetReport makes a report of at most 20,000 lines within 5 seconds. Errors: `report_too_large` (start a job), `account_not_found`,
-   * `account_is_group`.
+   * `account_is_group`, `currency_not_allowed`, `index_building` (a key in `group_by`).
    *
    * @generated from rpc ledger.v1.AuditService.GetReport
    */
@@ -768,7 +646,7 @@ export declare const AuditService: GenService<{
     output: typeof ReadJobResultResponseSchema;
   },
   /**
-   * Export reads records at the reader's pace, as of one sequence.
+   * Export reads records at the reader's pace, as of one sequence, which the first message has. A reader that takes nothing for a minute is cut.
    *
    * @generated from rpc ledger.v1.AuditService.Export
    */
@@ -778,7 +656,8 @@ export declare const AuditService: GenService<{
     output: typeof ExportResponseSchema;
   },
   /**
-   * GetVolume counts and sums debits per interval.
+   * GetVolume counts transactions of a currency and sums their debits for each day, week or month, by effective time, at most 1,000 of them. What was
+   * posted within the last two seconds may be missing.
    *
    * @generated from rpc ledger.v1.AuditService.GetVolume
    */
@@ -786,36 +665,6 @@ export declare const AuditService: GenService<{
     methodKind: "unary";
     input: typeof GetVolumeRequestSchema;
     output: typeof GetVolumeResponseSchema;
-  },
-  /**
-   * PutFilter names a query for transactions; the same name again replaces it.
-   *
-   * @generated from rpc ledger.v1.AuditService.PutFilter
-   */
-  putFilter: {
-    methodKind: "unary";
-    input: typeof PutFilterRequestSchema;
-    output: typeof PutFilterResponseSchema;
-  },
-  /**
-   * DeleteFilter deletes one. Errors: `filter_not_found`, also for a second call.
-   *
-   * @generated from rpc ledger.v1.AuditService.DeleteFilter
-   */
-  deleteFilter: {
-    methodKind: "unary";
-    input: typeof DeleteFilterRequestSchema;
-    output: typeof DeleteFilterResponseSchema;
-  },
-  /**
-   * ListFilters reads all, by name.
-   *
-   * @generated from rpc ledger.v1.AuditService.ListFilters
-   */
-  listFilters: {
-    methodKind: "unary";
-    input: typeof ListFiltersRequestSchema;
-    output: typeof ListFiltersResponseSchema;
   },
 }>;
 

@@ -1740,6 +1740,8 @@ export declare type MetadataFilter = Message<"ledger.v1.MetadataFilter"> & {
   key: string;
 
   /**
+   * 1 to 16, of at most 255 code points.
+   *
    * @generated from field: repeated string values = 2;
    */
   values: string[];
@@ -1842,14 +1844,15 @@ export declare type ListTransactionsRequest = Message<"ledger.v1.ListTransaction
   effectiveToMs?: bigint | undefined;
 
   /**
-   * All must fit.
+   * All must fit; at most 4, each of another key.
    *
    * @generated from field: repeated ledger.v1.MetadataFilter metadata = 15;
    */
   metadata: MetadataFilter[];
 
   /**
-   * Words of description and reference; all must fit.
+   * Words of description and reference, at most 16; all must fit. Case and accents are folded, and a trailing `*` is a prefix. The auditor indexes them
+   * within two seconds.
    *
    * @generated from field: optional string words = 16;
    */
@@ -3650,6 +3653,172 @@ export declare type ListDailyBalancesResponse = Message<"ledger.v1.ListDailyBala
 export declare const ListDailyBalancesResponseSchema: GenMessage<ListDailyBalancesResponse>;
 
 /**
+ * Filter is a query for transactions under a name.
+ *
+ * @generated from message ledger.v1.Filter
+ */
+export declare type Filter = Message<"ledger.v1.Filter"> & {
+  /**
+   * 1 to 64 letters, digits, `_` and `-`.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Query text of the list of transactions as REST takes it, at most 2,000 characters. Whoever uses it checks it.
+   *
+   * @generated from field: string query = 2;
+   */
+  query: string;
+};
+
+/**
+ * Describes the message ledger.v1.Filter.
+ * Use `create(FilterSchema)` to create a new message.
+ */
+export declare const FilterSchema: GenMessage<Filter>;
+
+/**
+ * @generated from message ledger.v1.PutFilterRequest
+ */
+export declare type PutFilterRequest = Message<"ledger.v1.PutFilterRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: ledger.v1.Filter filter = 2;
+   */
+  filter?: Filter | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.PutFilterRequest.
+ * Use `create(PutFilterRequestSchema)` to create a new message.
+ */
+export declare const PutFilterRequestSchema: GenMessage<PutFilterRequest>;
+
+/**
+ * @generated from message ledger.v1.PutFilterResponse
+ */
+export declare type PutFilterResponse = Message<"ledger.v1.PutFilterResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Filter filter = 1;
+   */
+  filter?: Filter | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.PutFilterResponse.
+ * Use `create(PutFilterResponseSchema)` to create a new message.
+ */
+export declare const PutFilterResponseSchema: GenMessage<PutFilterResponse>;
+
+/**
+ * @generated from message ledger.v1.DeleteFilterRequest
+ */
+export declare type DeleteFilterRequest = Message<"ledger.v1.DeleteFilterRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message ledger.v1.DeleteFilterRequest.
+ * Use `create(DeleteFilterRequestSchema)` to create a new message.
+ */
+export declare const DeleteFilterRequestSchema: GenMessage<DeleteFilterRequest>;
+
+/**
+ * @generated from message ledger.v1.DeleteFilterResponse
+ */
+export declare type DeleteFilterResponse = Message<"ledger.v1.DeleteFilterResponse"> & {
+};
+
+/**
+ * Describes the message ledger.v1.DeleteFilterResponse.
+ * Use `create(DeleteFilterResponseSchema)` to create a new message.
+ */
+export declare const DeleteFilterResponseSchema: GenMessage<DeleteFilterResponse>;
+
+/**
+ * @generated from message ledger.v1.GetFilterRequest
+ */
+export declare type GetFilterRequest = Message<"ledger.v1.GetFilterRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message ledger.v1.GetFilterRequest.
+ * Use `create(GetFilterRequestSchema)` to create a new message.
+ */
+export declare const GetFilterRequestSchema: GenMessage<GetFilterRequest>;
+
+/**
+ * @generated from message ledger.v1.GetFilterResponse
+ */
+export declare type GetFilterResponse = Message<"ledger.v1.GetFilterResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Filter filter = 1;
+   */
+  filter?: Filter | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.GetFilterResponse.
+ * Use `create(GetFilterResponseSchema)` to create a new message.
+ */
+export declare const GetFilterResponseSchema: GenMessage<GetFilterResponse>;
+
+/**
+ * @generated from message ledger.v1.ListFiltersRequest
+ */
+export declare type ListFiltersRequest = Message<"ledger.v1.ListFiltersRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListFiltersRequest.
+ * Use `create(ListFiltersRequestSchema)` to create a new message.
+ */
+export declare const ListFiltersRequestSchema: GenMessage<ListFiltersRequest>;
+
+/**
+ * @generated from message ledger.v1.ListFiltersResponse
+ */
+export declare type ListFiltersResponse = Message<"ledger.v1.ListFiltersResponse"> & {
+  /**
+   * @generated from field: repeated ledger.v1.Filter filters = 1;
+   */
+  filters: Filter[];
+};
+
+/**
+ * Describes the message ledger.v1.ListFiltersResponse.
+ * Use `create(ListFiltersResponseSchema)` to create a new message.
+ */
+export declare const ListFiltersResponseSchema: GenMessage<ListFiltersResponse>;
+
+/**
  * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Names, bounds and amounts are
  * those of REST: amounts are decimal strings (`10.50`), never numbers. Errors carry google.rpc.ErrorInfo, whose reason is the REST error code.
  * They carry google.rpc.BadRequest when a field is wrong, under its REST name (`start_date` for `start_ms`).
@@ -3883,7 +4052,8 @@ export declare const LedgerService: GenService<{
   },
   /**
    * ListTransactions pages through a tenant's transactions, newest first; an unknown account has none. A page of large
-   * transactions is shorter than its limit, and a page with `kind` or several filters may be empty: continue while there is a `next_cursor`.
+   * transactions is shorter than its limit, and a page with `kind` or several filters may be empty: continue while there is a `next_cursor`. Errors:
+   * `index_building` (a key of metadata whose older transactions are not indexed yet).
    *
    * @generated from rpc ledger.v1.LedgerService.ListTransactions
    */
@@ -3891,6 +4061,46 @@ export declare const LedgerService: GenService<{
     methodKind: "unary";
     input: typeof ListTransactionsRequestSchema;
     output: typeof ListTransactionsResponseSchema;
+  },
+  /**
+   * PutFilter names a query for transactions; the same name again replaces it. Errors: `too_many` (100 filters per tenant).
+   *
+   * @generated from rpc ledger.v1.LedgerService.PutFilter
+   */
+  putFilter: {
+    methodKind: "unary";
+    input: typeof PutFilterRequestSchema;
+    output: typeof PutFilterResponseSchema;
+  },
+  /**
+   * DeleteFilter deletes one. Errors: `filter_not_found`, also for a second call.
+   *
+   * @generated from rpc ledger.v1.LedgerService.DeleteFilter
+   */
+  deleteFilter: {
+    methodKind: "unary";
+    input: typeof DeleteFilterRequestSchema;
+    output: typeof DeleteFilterResponseSchema;
+  },
+  /**
+   * GetFilter reads one. Errors: `filter_not_found`.
+   *
+   * @generated from rpc ledger.v1.LedgerService.GetFilter
+   */
+  getFilter: {
+    methodKind: "unary";
+    input: typeof GetFilterRequestSchema;
+    output: typeof GetFilterResponseSchema;
+  },
+  /**
+   * ListFilters reads all, by name.
+   *
+   * @generated from rpc ledger.v1.LedgerService.ListFilters
+   */
+  listFilters: {
+    methodKind: "unary";
+    input: typeof ListFiltersRequestSchema;
+    output: typeof ListFiltersResponseSchema;
   },
   /**
    * SetUpChart creates every account of a template, all or none. The same template again changes nothing (`created` false).

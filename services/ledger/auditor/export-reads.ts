@@ -1,0 +1,124 @@
+// What exports read: records of a tenant in order, page by page, up to one position of its log.
+import type { AccountRecord } from '../../../proto/gen/ledger/v1/events_pb.js';
+import type { Transaction } from '../../../proto/gen/ledger/v1/ledger_pb.js';
+import { epochMs, readTenant, type Client, type Connections } from '../../platform/postgres.ts';
+import { net, type Side } from '../accounting.ts';
+import { accountColumns, recordOf as accountOf, type AccountRow } from '../chart.ts';
+import { eventColumns, type EventRow } from '../events.ts';
+import { genesisHash } from '../log.ts';
+import { recordOf, type TransactionRow } from '../reads.ts';
+import { totalsAt } from '../totals.ts';
+import { inSnapshot } from './snapshot.ts';
+
+// Rows of the log have some 60 KiB at most.
+const pageRows = 200;
+const accountRows = 500;
+// Of one page.
+const statementMs = 10_000;
+
+/** Whose records are read, and how far. */
+export interface ExportScope {
+  connections: Connections;
+  /** UUID. */
+  tenant: string;
+  /** Positions of the log: after the first, up to the second. */
+  after: bigint;
+  through: bigint;
+}
+
+/** An event with the hash of the one before. */
+export interface ExportedEvent {
+  row: EventRow;
+  previousHash: Buffer;
+}
+
+/** Events, oldest first. */
+export async function* readEvents({ connections, tenant, after, through }: ExportScope): AsyncGenerator<ExportedEvent[]> {
+  for (let from = after; from < through;) {
+    const [rows] = await readTenant<[EventRow[]]>(connections, tenant, {
+      name: 'export_events',
+      // Including the one before, for its hash.
+      text: `select ${eventColumns} from log where tenant_id = $1 and sequence >= $2 and sequence <= $3 order by sequence limit ${pageRows + 1}`,
+      values: [tenant, from, through],
+    });
+    const own = rows.filter((row) => row.sequence > from);
+    const first = rows.length - own.length;
+    yield own.map((row, index) => ({ row, previousHash: rows[first + index - 1]?.hash ?? genesisHash }));
+    from = own.at(-1)?.sequence ?? through;
+  }
+}
+
+/** Transactions, oldest first, as they were at `through`: what reversed them later is left out. */
+export async function* readTransactions({ connections, tenant, after, through }: ExportScope): AsyncGenerator<Transaction[]> {
+  for (let from = after; from < through;) {
+    const [rows] = await readTenant<[TransactionRow[]]>(connections, tenant, {
+      name: 'export_transactions',
+      text: `with page as materialized (
+          select sequence from transactions where tenant_id = $1 and sequence > $2 and sequence <= $3 order by sequence limit ${pageRows})
+        select t.sequence, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by, part.payload as part_payload
+        from page
+        join transactions t on t.tenant_id = $1 and t.sequence = page.sequence
+        join log l on l.tenant_id = $1 and l.sequence = page.sequence
+        left join transactions r on r.tenant_id = $1 and r.reverses = t.id and r.sequence <= $3
+        left join lateral (
+          select e.payload from parts p join log e on e.tenant_id = $1 and e.sequence = p.sequence
+          where p.tenant_id = $1 and p.of = t.id and p.sequence <= $3 order by p.number desc limit 1) part on true
+        order by t.sequence`,
+      values: [tenant, from, through],
+    });
+    yield rows.map((row) => recordOf(tenant, row));
+    from = rows.length < pageRows ? through : (rows.at(-1)?.sequence ?? through);
+  }
+}
+
+/** Accounts, oldest first, for a caller whose SQL transaction sees the tenant's rows as of one position. */
+export async function* readAccounts(client: Client, tenant: string): AsyncGenerator<AccountRecord[]> {
+  for (let last = '00000000-0000-0000-0000-000000000000'; ;) {
+    const { rows } = await client.query<AccountRow>({
+      name: 'export_accounts',
+      text: `select ${accountColumns} from accounts a where a.tenant_id = $1 and a.id > $2 order by a.id limit ${accountRows}`,
+      values: [tenant, last],
+    });
+    if (rows.length === 0) return;
+    yield rows.map(accountOf);
+    last = rows.at(-1)?.id ?? last;
+  }
+}
+
+/** The balance of an account in a currency; minor units. */
+export interface ExportedBalance {
+  /** UUID. */
+  accountId: string;
+  accountCode: string;
+  currency: string;
+  balance: bigint;
+  debits: bigint;
+  credits: bigint;
+}
+
+/** Balances of what was recorded up to `through`, by the age of accounts. */
+export async function* readBalances({ connections, tenant, through }: ExportScope): AsyncGenerator<ExportedBalance[]> {
+  for (let last = '00000000-0000-0000-0000-000000000000'; ;) {
+    const page = await inSnapshot(connections, tenant, { statementMs }, async ({ client }) => {
+      const { rows } = await client.query<{ id: string; code: string; normal_balance: Side }>({
+        name: 'export_balances',
+        text: `select id, code, normal_balance from accounts where tenant_id = $1 and id > $2 and not is_group order by id limit ${accountRows}`,
+        values: [tenant, last],
+      });
+      const ids = rows.map(({ id }) => id);
+      const [totals] = rows.length === 0 ? [] : await totalsAt(client, tenant, [{ effectiveMs: Infinity, sequence: through }], ids);
+      return { rows, totals: [...(totals ?? [])].map(([key, total]) => ({ id: key.slice(0, 36), currency: key.slice(37), ...total })) };
+    });
+    if (page.rows.length === 0) return;
+    const byAccount = Map.groupBy(page.totals, ({ id }) => id);
+    yield page.rows.flatMap(({ id, code, normal_balance: normalBalance }) =>
+      (byAccount.get(id) ?? [])
+        .sort((one, other) => (one.currency < other.currency ? -1 : 1))
+        .map(({ currency, debits, credits }) => {
+          const balance = net({ normalBalance }, { debits, credits });
+          return { accountId: id, accountCode: code, currency, balance, debits, credits };
+        }),
+    );
+    last = page.rows.at(-1)?.id ?? last;
+  }
+}
