@@ -90,7 +90,7 @@ test.each([
 
 test('a tenant has at most 100 filters', async () => {
   const { filters } = await customer.get('filters');
-  for (let count = filters.length; count < 100; count += 1) await call('PUT', `filters/f${count}`, { query: 'kind=double' });
+  for (let count = Number(filters.length); count < 100; count += 1) await call('PUT', `filters/f${count}`, { query: 'kind=double' });
   expect(await refusalOf(call('PUT', 'filters/more', { query: 'kind=double' }))).toEqual([422, 'too_many', 'filters', 'too_many', '100']);
   expect((await call('PUT', 'filters/f99', { query: 'kind=single' })).status).toBe(200);
 });
@@ -126,4 +126,26 @@ test('volumes are counted and summed by when transactions count, for days, weeks
   expect(await own.get('statistics/volume?currency=NGN&from=2026-03-01&to=2026-03-01')).toEqual({
     points: [{ date: '2026-03-01', count: 0, debits: '0.00' }],
   });
+});
+
+test('transactions are found by the day on which they count, in the time zone of the books', async () => {
+  const lagos = await newWallet(cluster);
+  const own = (method: string, path: string, body?: unknown) =>
+    cluster.rest(method, lagos.at(path), { key: lagos.key, ...(body !== undefined && { body }) });
+  await own('PATCH', 'books', { timezone: 'Africa/Lagos' });
+  const posted = await lagos.post('transactions/double-entry', deposit('10.00', { effective_at: '2026-01-31T22:59:59.999Z' }));
+  await lagos.post('transactions/double-entry', deposit('10.00', { effective_at: '2026-02-01' }));
+  await own('PUT', 'filters/january', { query: 'effective_from=2026-01-01&effective_to=2026-01-31' });
+  for (const query of ['effective_from=2026-01-31&effective_to=2026-01-31', 'filter=january']) {
+    const { transactions } = await lagos.get(`transactions?${query}`);
+    expect(transactions.map(({ transaction_id: id }: { transaction_id: string }) => id)).toEqual([
+      posted.body.data.transaction.transaction_id,
+    ]);
+  }
+  expect(await refusalOf(own('GET', 'transactions?effective_from=2026-02-30'))).toEqual([
+    ...[400, 'validation_failed', 'effective_from', 'datetime', '2026-02-30'],
+  ]);
+  expect((await refusalOf(own('GET', 'transactions?effective_from=2026-02-02&effective_to=2026-02-01'))).slice(0, 4)).toEqual([
+    ...[400, 'validation_failed', 'effective_from', 'oneof'],
+  ]);
 });

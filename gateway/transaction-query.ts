@@ -1,9 +1,13 @@
 // The query of a list of transactions: parameters, filters by metadata, and queries that are kept under a name.
 import { parse } from 'node:querystring';
+import type { MessageShape } from '@bufbuild/protobuf';
 import { Type, type Static } from 'typebox';
+import type { ListTransactionsRequestSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { timeOfBooks } from './as-of.ts';
 import { validationError, type FieldError } from './errors.ts';
 import { exportFormats, filters, idOf, object, oneOf, paging, period, transactionKinds, whole } from './fields.ts';
 import { periodOf } from './pages.ts';
+import type { Services } from './services.ts';
 import { queryValidator } from './validation.ts';
 
 /** The name of a filter. */
@@ -31,6 +35,10 @@ const listFilters = {
       example: 'refund inv-10*',
     }),
   ),
+  effective_from: Type.Optional(
+    timeOfBooks('Only what counts (`effective_at`) from then on: a day of the books’ time zone (its first millisecond), or RFC 3339.'),
+  ),
+  effective_to: Type.Optional(timeOfBooks('Only what counts until then: a day (its last millisecond), or RFC 3339.')),
   ...period,
 };
 
@@ -42,7 +50,7 @@ const keptQuery = Object.assign(object(listFilters), byMetadata);
 const named = {
   filter: Type.Optional({
     ...filterName,
-    description: 'A query that was kept under this name; parameters beside it win.',
+    description: 'A query that was kept under this name; parameters next to it win.',
   } as typeof filterName),
 };
 
@@ -61,9 +69,18 @@ export const exportQuery = Object.assign(object({ ...listFilters, ...named, ...e
 
 type Query = Static<typeof keptQuery>;
 
+type ListRequest = Omit<MessageShape<typeof ListTransactionsRequestSchema>, '$typeName' | 'tenantId' | 'limit' | 'cursor' | 'metadata'>;
+
 /** The filters of a query as the ledger takes them. Throws `validation_failed` naming the field. */
-export function listRequest(query: Query) {
+export async function listRequest(
+  times: Services['times'],
+  tenantId: string,
+  query: Query,
+): Promise<Partial<ListRequest> & { metadata: { key: string; values: string[] }[] }> {
+  const { effective_from: from, effective_to: to } = query;
   return {
+    effectiveFromMs: await times.instant(tenantId, 'effective_from', from, 'first'),
+    effectiveToMs: await times.instant(tenantId, 'effective_to', to, 'last'),
     accountCode: query.account_code,
     currency: query.currency,
     reference: query.reference,

@@ -160,7 +160,7 @@ async function sendExport(
   what: string,
   request: FastifyRequest,
   reply: FastifyReply,
-  { auditor, ledger, shutdown }: Services,
+  { auditor, ledger, times, shutdown }: Services,
   limit: StreamLimit,
 ): Promise<FastifyReply> {
   const { tenantId } = request.caller;
@@ -171,7 +171,7 @@ async function sendExport(
   const { format: form = 'ndjson', after_sequence: after = 0 } = query;
   const leave = limit.enter(tenantId);
   reply.raw.once('close', leave);
-  const filter = takesFilters.includes(what) ? { filter: listRequest(query) } : {};
+  const filter = takesFilters.includes(what) ? { filter: await listRequest(times, tenantId, query) } : {};
   const rpcRequest = { tenantId, what, format: form, afterSequence: BigInt(after), ...filter };
   const answers = auditor.export(rpcRequest, callOptions(request, exportTimeoutMs));
   const messages = answers[Symbol.asyncIterator]();

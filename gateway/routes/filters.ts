@@ -28,7 +28,7 @@ function filterRecord(filter: Filter | undefined): { name: string; query: string
 }
 
 /** `/filters` and below. */
-export function filterRoutes(app: App, { ledger }: Services): void {
+export function filterRoutes(app: App, { ledger, times }: Services): void {
   app.get(
     '/v1/tenants/:slug/filters',
     {
@@ -66,7 +66,7 @@ export function filterRoutes(app: App, { ledger }: Services): void {
           tag,
           summary: 'Keep a query under a name',
           description:
-            '`GET …/transactions?filter=<name>` takes its parameters; parameters beside it win. The same name again replaces it. Whether keys of metadata are indexed is checked when it is used. A tenant has at most 100 filters (`too_many`).',
+            '`GET …/transactions?filter=<name>` takes its parameters; parameters next to it win. The same name again replaces it. Whether keys of metadata are indexed is checked when it is used. A tenant has at most 100 filters (`too_many`).',
           bodies: { deposits: { query: exampleFilter.query } },
           answers: { 200: { description: 'The filter', schema: record({ filter: ref('Filter') }), example: { filter: exampleFilter } } },
           errors: ['too_many'],
@@ -79,12 +79,10 @@ export function filterRoutes(app: App, { ledger }: Services): void {
     },
     async (request) => {
       const { query } = request.body;
-      listRequest(readKept(query));
+      const { tenantId } = request.caller;
+      await listRequest(times, tenantId, readKept(query));
       const { name } = request.params as { name: string };
-      const { filter } = await ledger.putFilter(
-        { tenantId: request.caller.tenantId, filter: { name, query } },
-        callOptions(request, 5_000),
-      );
+      const { filter } = await ledger.putFilter({ tenantId, filter: { name, query } }, callOptions(request, 5_000));
       return { success: true, data: { filter: filterRecord(filter) } };
     },
   );

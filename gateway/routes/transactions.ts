@@ -10,7 +10,7 @@ import { listQuery, listRequest, withKept } from '../transaction-query.ts';
 import { exampleTransaction, oneTransaction } from './postings.ts';
 
 /** `GET /transactions` and `GET /transactions/{transaction_id}`. */
-export function transactionRoutes(app: App, { ledger }: Services): void {
+export function transactionRoutes(app: App, { ledger, times }: Services): void {
   app.get(
     '/v1/tenants/:slug/transactions',
     {
@@ -45,7 +45,7 @@ export function transactionRoutes(app: App, { ledger }: Services): void {
       });
       const { limit = 50, cursor = '' } = query;
       const { transactions, nextCursor } = await ledger.listTransactions(
-        { tenantId, ...listRequest(query), limit, cursor },
+        { tenantId, ...(await listRequest(times, tenantId, query)), limit, cursor },
         callOptions(request, 5_000),
       );
       return envelope(reply, pageJson('transactions', transactions.map(transactionJson), pageOf(limit, nextCursor)));

@@ -365,3 +365,53 @@ test('the log is read oldest first in one chain, from any position', async () =>
   expect(await refusal(ledger.client.listEvents({ tenantId, afterSequence: -1n }))).toMatchObject({ field: 'after_sequence', tag: 'min' });
   expect((await ledger.client.listEvents({ tenantId: newTenant().tenantId })).events).toEqual([]);
 });
+
+test('transactions are found by when they count, also those recorded at another time, next to other filters', async () => {
+  const tenantId = await tenantWith('A', 'B', 'C');
+  const day = 86_400_000;
+  const startMs = Date.now();
+  const all: Transaction[] = [];
+  for (let number = 0; number < 40; number++) {
+    const other = number % 3 === 0 ? 'C' : 'B';
+    const effectiveMs = number % 2 === 0 ? undefined : BigInt(startMs - ((number * 7) % 11) * day);
+    const posting = {
+      tenantId,
+      entries: entries('A debit 1.00 NGN', `${other} credit 1.00 NGN`),
+      ...(effectiveMs !== undefined && { effectiveMs }),
+    };
+    all.unshift((await ledger.client.postTransaction({ posting })).transaction!);
+  }
+  const countsAt = ({ createdMs, effectiveMs }: Transaction) => Number(effectiveMs ?? createdMs);
+  const middle = Number(all[20]!.createdMs);
+  const ranges = [
+    { effectiveFromMs: startMs - 5 * day },
+    { effectiveToMs: startMs - 5 * day },
+    { effectiveFromMs: startMs - 8 * day, effectiveToMs: startMs - 2 * day },
+    { effectiveFromMs: startMs, effectiveToMs: middle },
+    { effectiveToMs: -1 },
+  ];
+  for (const { effectiveFromMs: from = -Infinity, effectiveToMs: to = Infinity } of ranges) {
+    for (const accountCode of [undefined, 'C']) {
+      const request = {
+        tenantId,
+        limit: 3,
+        ...(accountCode && { accountCode }),
+        ...(Number.isFinite(from) && { effectiveFromMs: BigInt(from) }),
+        ...(Number.isFinite(to) && { effectiveToMs: BigInt(to) }),
+      };
+      const found = await walk(async (cursor) => {
+        const { transactions, nextCursor } = await ledger.client.listTransactions({ ...request, cursor });
+        return { items: transactions, nextCursor };
+      });
+      const expected = all.filter(
+        (each) =>
+          countsAt(each) >= from &&
+          countsAt(each) <= to &&
+          (!accountCode || each.entries.some((entry) => entry.accountCode === accountCode)),
+      );
+      expect(found.map(({ sequence }) => sequence)).toEqual(expected.map(({ sequence }) => sequence));
+    }
+  }
+  const reversed = { tenantId, effectiveFromMs: BigInt(startMs), effectiveToMs: BigInt(startMs - 1) };
+  expect(await refusal(ledger.client.listTransactions(reversed))).toMatchObject({ field: 'effective_from', tag: 'oneof' });
+});

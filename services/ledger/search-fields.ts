@@ -1,6 +1,6 @@
 // Checks of what searches of transactions ask for.
 import type { ListTransactionsRequest, MetadataFilter as MetadataFilterMessage } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import { checkedCode, checkedCurrency, checkedId, checkedText, invalid, oneOf, optional } from './fields.ts';
+import { checkedCode, checkedCurrency, checkedId, checkedText, checkedTime, invalid, oneOf, optional } from './fields.ts';
 import type { MetadataFilter } from './metadata-search.ts';
 import type { TimeRange } from './time-range.ts';
 import type { TransactionFilter } from './transaction-search.ts';
@@ -53,6 +53,7 @@ export function transactionFilterOf(request: ListTransactionsRequest): Transacti
     reverses: optional(request.reverses, (id) => checkedId('reverses', 'txn', id)),
     metadata: request.metadata.length === 0 ? undefined : checkedMetadataFilters(request.metadata),
     words: optional(request.words, checkedWords),
+    ...effectiveRangeOf(request),
     ...timeRangeOf(request),
   };
 }
@@ -68,4 +69,17 @@ export function timeRangeOf({ startMs, endMs }: TimeRange): TimeRange {
     }
   }
   return { startMs, endMs };
+}
+
+type EffectiveRange = Pick<ListTransactionsRequest, 'effectiveFromMs' | 'effectiveToMs'>;
+
+function effectiveRangeOf({ effectiveFromMs: from, effectiveToMs: to }: EffectiveRange): Partial<Record<keyof EffectiveRange, number>> {
+  // Nothing counts before 1970.
+  const checked = (field: string, ms: bigint) => (ms < 0n ? -1 : checkedTime(field, ms));
+  if (from !== undefined && to !== undefined && from > to)
+    throw invalid('effective_from', 'oneof', new Date(Number(from)).toISOString(), 'effective_from must not be after effective_to');
+  return {
+    ...(from !== undefined && { effectiveFromMs: checked('effective_from', from) }),
+    ...(to !== undefined && { effectiveToMs: checked('effective_to', to) }),
+  };
 }

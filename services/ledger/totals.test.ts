@@ -1,5 +1,7 @@
 // Totals and lines by both times: random postings, plain, late and future, against sums by hand.
 import { randomInt } from 'node:crypto';
+import { freshDatabase } from '../../test/cluster.ts';
+import { withClient } from '../../deploy/local/databases.ts';
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../test/ledger.ts';
 import type { Event, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../platform/ids.ts';
@@ -15,7 +17,11 @@ const dayMs = 86_400_000;
 let log: Event[];
 
 beforeAll(async () => {
-  ledger = await startLedger();
+  // Months are those of UTC, whatever the server's time zone.
+  const database = await freshDatabase('ledger', { migrated: true });
+  const zone = `do $$ begin execute format('alter database %I set timezone to ''America/New_York''', current_database()); end $$`;
+  await withClient(database.adminUrl, (admin) => admin.query(zone));
+  ledger = await startLedger({ database });
   await ledger.client.createAccounts({
     tenantId,
     accounts: codes.map((accountCode) => ({ accountCode, name: accountCode, type: 'asset' })),

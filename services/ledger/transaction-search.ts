@@ -3,7 +3,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { PostedEntrySchema, TransactionPostedSchema } from '../../proto/gen/ledger/v1/events_pb.js';
 import { newId } from '../platform/ids.ts';
 import { allSorted, hasMetadata, newestWithMetadata, type MetadataFilter } from './metadata-search.ts';
-import type { LogRange, QueryParameters, TimeRange } from './time-range.ts';
+import { firstAtTime, type LogRange, type QueryParameters, type TimeRange } from './time-range.ts';
 
 /** Which transactions are listed; what is undefined does not filter. */
 export interface TransactionFilter extends TimeRange {
@@ -19,6 +19,9 @@ export interface TransactionFilter extends TimeRange {
   metadata?: MetadataFilter[] | undefined;
   /** Words of description and reference, as parts of a text search. */
   words?: string[] | undefined;
+  /** When they count, milliseconds since the Unix epoch, inclusive. */
+  effectiveFromMs?: number | undefined;
+  effectiveToMs?: number | undefined;
 }
 
 // Positions that a page examines where no index knows all filters: first by one index, then by the next, of which the rarest soon ends.
@@ -31,7 +34,7 @@ const maxSpans = 256;
 
 /** From which index a turn takes its positions, and how far it goes. */
 export interface Turn {
-  index: 'transactions' | 'entries' | 'words' | MetadataFilter;
+  index: 'transactions' | 'entries' | 'words' | 'effective' | MetadataFilter;
   /** Positions to examine. */
   examined: number;
   /** Rows to return at most. */
@@ -48,6 +51,7 @@ export function turnsOf(filter: TransactionFilter, rare: MetadataFilter[], limit
     ...(hasOwn ? (['transactions'] as const) : []),
     ...metadata.filter(({ prefixes }) => prefixes.length === 0),
     ...(words === undefined ? [] : (['words'] as const)),
+    ...(hasEffective(filter) ? (['effective'] as const) : []),
   ];
   if (indexes.length === 0 && accountCode === undefined) indexes.push('transactions');
   if (byEntries) indexes.push('entries');
@@ -81,6 +85,7 @@ export function searchOf(query: QueryParameters, filter: TransactionFilter, rang
     ...metadata.filter((each) => each !== index).map((each) => hasMetadata(query, each)),
     ...(index === 'entries' ? [] : ofBalance(query, filter)),
     ...(kind === undefined ? [] : [isOfKind(query, kind)]),
+    ...(index === 'effective' || !hasEffective(filter) ? [] : [isEffective(query, filter)]),
   ]);
   const limit = String(condition === undefined ? wanted : examined);
   const hasMore = `count(*) = ${limit}`;
@@ -89,6 +94,7 @@ export function searchOf(query: QueryParameters, filter: TransactionFilter, rang
     return { positions, hasMore: `${hasMore} or bool_or(cut)`, condition: `not t.cut and ${condition ?? 'true'}` };
   }
   if (index === 'entries') return { positions: newestPostedTo(query, filter, range, limit), hasMore, condition };
+  if (index === 'effective') return { positions: newestEffective(query, filter, range, limit), hasMore, condition };
   if (index !== 'transactions') return { positions: newestWithMetadata(query, index, range, limit), hasMore, condition };
   const conditions = ['t.tenant_id = $1', ...range.keep('t.sequence'), ...ownConditions(query, filter)].join(' and ');
   const positions = `select t.sequence from transactions t where ${conditions} order by t.sequence desc limit ${limit}`;
@@ -118,6 +124,42 @@ function newestWithWords(query: QueryParameters, words: string[], { low, end }: 
 
 function hasWords(query: QueryParameters, words: string[]): string {
   return `(select x.words @@ ${query.value(words.join(' & '))}::tsquery from transaction_texts x where x.tenant_id = $1 and x.sequence = t.sequence)`;
+}
+
+function hasEffective({ effectiveFromMs, effectiveToMs }: TransactionFilter): boolean {
+  return effectiveFromMs !== undefined || effectiveToMs !== undefined;
+}
+
+/** Conditions on a time in SQL. */
+function whileEffective(query: QueryParameters, { effectiveFromMs: from, effectiveToMs: to }: TransactionFilter, time: string): string {
+  const at = (ms: number) => `to_timestamp(${query.value(ms)}::float8 / 1000.0)`;
+  return [...(from === undefined ? [] : [`${time} >= ${at(from)}`]), ...(to === undefined ? [] : [`${time} <= ${at(to)}`])].join(' and ');
+}
+
+/** Whether the transaction `t` counts between both times. */
+function isEffective(query: QueryParameters, filter: TransactionFilter): string {
+  return `(select ${whileEffective(query, filter, 'coalesce(s.effective_at, x.created_at)')} from transactions x
+    left join shifted_transactions s on s.tenant_id = x.tenant_id and s.sequence = x.sequence
+    where x.tenant_id = $1 and x.sequence = t.sequence)`;
+}
+
+/** The newest positions that count between both times: those that count when they were recorded, by their place in the log, and shifted ones. */
+function newestEffective(query: QueryParameters, filter: TransactionFilter, range: LogRange, count: string): string {
+  const { effectiveFromMs: from, effectiveToMs: to } = filter;
+  const place = (ms: number) => `(select ${firstAtTime(`to_timestamp(${query.value(ms)}::float8 / 1000.0)`)})`;
+  const inLog = [
+    ...(from === undefined ? [] : [`t.sequence >= ${place(from)}`]),
+    ...(to === undefined ? [] : [`t.sequence < ${place(to + 1)}`]),
+  ];
+  const shifted = 'select from shifted_transactions s where s.tenant_id = $1 and s.sequence = t.sequence';
+  const newest = 'order by t.sequence desc limit';
+  return `select sequence from (
+      (select t.sequence from transactions t where ${['t.tenant_id = $1', ...inLog, ...range.keep('t.sequence')].join(' and ')}
+        and not exists (${shifted}) ${newest} ${count})
+      union all
+      (select t.sequence from shifted_transactions t
+        where ${['t.tenant_id = $1', whileEffective(query, filter, 't.effective_at'), ...range.keep('t.sequence')].join(' and ')} ${newest} ${count})
+    ) as t ${newest} ${count}`;
 }
 
 function partsOf(id: string): string {

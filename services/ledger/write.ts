@@ -121,17 +121,25 @@ function call(name: string, types: string[], outer: [name: string, types: string
     from must_change(1, (clock_timestamp() < to_timestamp($${types.length + 1}::float8 / 1000.0))::int, 'deadlines')`;
 }
 const batchText = call('write_batch', batchTypes);
-const withExtras: [string, string[]] = ['write_extras', extraTypes];
-const extrasText = call('write_batch', batchTypes, [withExtras]);
-const datedText = call('write_batch', batchTypes, [withExtras, ['write_dated', datedTypes]]);
+// What is called around `write_batch`, by whether there is something for it.
+const extrasCall: [string, string[]] = ['write_extras', extraTypes];
+const datedCall: [string, string[]] = ['write_dated', datedTypes];
+const extrasText = call('write_batch', batchTypes, [extrasCall]);
+const datedText = call('write_batch', batchTypes, [datedCall]);
+const extrasAndDatedText = call('write_batch', batchTypes, [extrasCall, datedCall]);
 const singleText = call('write_batch_of_one', singleTypes);
 
 function batchCall(batch: BatchWrite): QueryConfig {
-  if (isEmpty(batch.extras)) return { name: 'write_batch', text: batchText, values: valuesOf(batch) };
-  const { shifted, metadata } = batch.extras;
-  const values = [...valuesOf(batch), ...extraValues(batch.extras)];
-  if (shifted.length + metadata.length === 0) return { name: 'write_batch_and_extras', text: extrasText, values };
-  return { name: 'write_batch_extras_and_dated', text: datedText, values: [...values, ...datedValues(shifted, metadata)] };
+  const { parts, holds, velocity, shifted, metadata } = batch.extras;
+  const values = valuesOf(batch);
+  const hasExtras = parts.length + holds.length + velocity.length > 0;
+  if (shifted.length + metadata.length === 0) {
+    if (!hasExtras) return { name: 'write_batch', text: batchText, values };
+    return { name: 'write_batch_and_extras', text: extrasText, values: [...values, ...extraValues(batch.extras)] };
+  }
+  const dated = datedValues(shifted, metadata);
+  if (!hasExtras) return { name: 'write_batch_and_dated', text: datedText, values: [...values, ...dated] };
+  return { name: 'write_batch_extras_and_dated', text: extrasAndDatedText, values: [...values, ...extraValues(batch.extras), ...dated] };
 }
 
 /** Whether a batch is one posting on existing balances and nothing else. */

@@ -1,8 +1,9 @@
 // The tables that are derived from the log, as the database's catalog describes them.
-import type pg from 'pg';
+import pg from 'pg';
 import { StartFailure } from '../../platform/lifetime.ts';
 import { readyKeys } from '../metadata-indexes.ts';
 import { auditorTables } from '../schema.ts';
+import type { IndexState } from './replay-indexes.ts';
 
 /** A table that is derived from the log. */
 export interface Projection {
@@ -21,14 +22,14 @@ export interface Projection {
 const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
   ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
-  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
+  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata', 'transaction_texts', 'volumes'],
 ];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
 /** The same, those that are no part of the log, and the one that keeps what is left of deleted tenants. */
-export const securedTables = [...tenantTables, ...auditorTables, 'filters', 'deleted_tenants'];
+export const securedTables = [...new Set([...tenantTables, ...auditorTables, 'filters', 'deleted_tenants'])];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
@@ -52,15 +53,23 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
   return projectionNames.flatMap((name) => rows.filter((table) => table.name === name));
 }
 
-/** Keys of a tenant's metadata (UUID) whose index is complete. What is stored under other keys follows from no log. */
-export async function indexedKeys(client: pg.Client, tenant: string): Promise<string[]> {
-  const { rows } = await client.query<{ keys: string[] }>(`select array(${readyKeys}) as keys from books where tenant_id = $1`, [tenant]);
-  return rows[0]?.keys ?? [];
+/** How far a tenant's indexes (UUID) are. `locked`: so that they stay so until the transaction ends. */
+export async function indexState(client: pg.Client, tenant: string, locked = false): Promise<IndexState> {
+  if (locked) await client.query(`select pg_advisory_xact_lock(hashtextextended('index ' || $1, 0))`, [tenant]);
+  const { rows } = await client.query<{ keys: string[] | null; through: string | null }>(
+    `select (select array(${readyKeys}) from books where tenant_id = $1) as keys,
+      (select through::text from search_indexes where tenant_id = $1 and name = '') as through`,
+    [tenant],
+  );
+  return { keys: rows[0]?.keys ?? [], through: BigInt(rows[0]?.through ?? 0) };
 }
 
-/** The rows of a table that follow from the log of the tenant `$1`, as a condition; `keys`: its parameter with {@link indexedKeys}. */
-export function derivedRows(table: string, keys: string): string {
-  return table === 'transaction_metadata'
-    ? `tenant_id = $1 and key = any(${keys}::text[])`
-    : `tenant_id = $1 and ${keys}::text[] is not null`;
+/** The rows of a table that follow from the log of the tenant `$1`, as a condition. */
+export function derivedRows(table: string, { keys, through }: IndexState): string {
+  const conditions: Record<string, string> = {
+    transaction_metadata: `key in (${['', ...keys].map((key) => pg.escapeLiteral(key)).join()})`,
+    transaction_texts: `sequence <= ${through}`,
+    volumes: `${through} > 0`,
+  };
+  return `tenant_id = $1 and ${conditions[table] ?? 'true'}`;
 }

@@ -3,7 +3,8 @@ import type pg from 'pg';
 import { activeUntil } from '../outbox/active-cursors.ts';
 import { Findings, describeDifference, differenceColumns, type Difference } from './findings.ts';
 import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
-import { derivedRows, indexedKeys, projections, type Projection } from './projections.ts';
+import { derivedRows, indexState, projections, type Projection } from './projections.ts';
+import type { IndexState } from './replay-indexes.ts';
 import { Replay } from './replay.ts';
 import { joined, type Row } from './rows.ts';
 
@@ -29,7 +30,7 @@ export async function rebuild(
   await createScratchTables(client, tables);
   let events = 0;
   const audited = await auditTenants(client, { only, begin: check ? snapshot : 'begin' }, report, async (tenant, findings) => {
-    const one = { client, tenant, tables, findings, keys: await indexedKeys(client, tenant) };
+    const one = { client, tenant, tables, findings, indexes: await indexState(client, tenant, !check) };
     const repairs: string[] = [];
     events += check ? await checkTenant(one) : await repairTenant(one, new Findings((line) => repairs.push(line)));
     return repairs;
@@ -42,8 +43,7 @@ interface TenantRebuild {
   tenant: string;
   tables: Projection[];
   findings: Findings;
-  /** Keys of metadata whose index is complete. */
-  keys: string[];
+  indexes: IndexState;
 }
 
 async function checkTenant(one: TenantRebuild): Promise<number> {
@@ -90,10 +90,10 @@ async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
 // Most of the log is replayed before the lock, because postings wait for it, and only the rest under it. A tenant may post as fast as that
 // is replayed: once a round is more than half of the one before, it locks.
 async function replayLog(
-  { client, tenant, findings, keys }: TenantRebuild,
+  { client, tenant, findings, indexes }: TenantRebuild,
   lock: () => Promise<boolean>,
 ): Promise<{ events: number; isHeadNew: boolean }> {
-  const replay = new Replay(tenant, (problem) => findings.add(problem), keys);
+  const replay = new Replay(tenant, (problem) => findings.add(problem), indexes);
   let events = 0;
   let last = 0n;
   const replayUpTo = async (end: bigint | null) => {
@@ -147,16 +147,16 @@ async function store(client: pg.Client, table: string, rows: Row[]): Promise<voi
 }
 
 /** Returns the names of the tables that differ. */
-async function compare({ client, tenant, keys }: TenantRebuild, tables: Projection[], findings: Findings): Promise<Set<string>> {
+async function compare({ client, tenant, indexes }: TenantRebuild, tables: Projection[], findings: Findings): Promise<Set<string>> {
   const different = new Set<string>();
   for (const table of tables) {
     const columns = table.plain.join(', ');
     const { rows } = await client.query<Difference>(
       `select ${differenceColumns}
         from (select ${columns} from replayed_${table.name}) as replayed
-        full join (select ${columns} from public.${table.name} where ${derivedRows(table.name, '$2')}) as stored using (${table.key.join(', ')})
+        full join (select ${columns} from public.${table.name} where ${derivedRows(table.name, indexes)}) as stored using (${table.key.join(', ')})
         where replayed is distinct from stored limit 1000`,
-      [tenant, keys],
+      [tenant],
     );
     for (const difference of rows) findings.add(describeDifference(table, difference));
     if (rows.length > 0) different.add(table.name);
@@ -164,10 +164,10 @@ async function compare({ client, tenant, keys }: TenantRebuild, tables: Projecti
   return different;
 }
 
-async function replace({ client, tenant, tables, keys }: TenantRebuild, different: Set<string>): Promise<void> {
+async function replace({ client, tenant, tables, indexes }: TenantRebuild, different: Set<string>): Promise<void> {
   // Balances refer to accounts by foreign key, so they are replaced together.
   const rest = tables.filter(({ name }) => name !== 'heads' && (different.has(name) || (name === 'balances' && different.has('accounts'))));
-  for (const { name } of [...rest].reverse()) await client.query(`delete from ${name} where ${derivedRows(name, '$2')}`, [tenant, keys]);
+  for (const { name } of [...rest].reverse()) await client.query(`delete from ${name} where ${derivedRows(name, indexes)}`, [tenant]);
   // The head is locked, so it is updated, not replaced.
   const columns = tables.find((table) => table.name === 'heads')?.columns.join(', ') ?? '';
   await client.query(

@@ -28,6 +28,7 @@ function dated(atMs: number | null, more: MessageInitShape<typeof TransactionPos
   return event(posting(lines, ['a NGN 0.00 5.00 5.00 0.00 1', 'b NGN 0.00 5.00 0.00 5.00 1'], { ...effective, ...more }));
 }
 const closing = { kind: 'closing', transactionId: newId('txn') };
+const yearEnd = period('closed', '2023-10-31', { yearEnd: true, closingTransactions: [closing.transactionId] });
 const october = period('closed', '2023-10-31');
 const openMs = midnight('2023-11-01');
 
@@ -83,7 +84,8 @@ test.each<[what: string, log: NewEvent[], finding: RegExp]>([
   ['closing transactions that there are not', [period('closed', '2023-10-31', { yearEnd: true, closingTransactions: ['txn_1'] })], /txn_1/],
   ['closing transactions of no year', [dated(0, closing), period('closed', '2023-10-31')], /closes by nothing, where the log has txn_/],
   ['closing transactions before another posting', [dated(0, closing), dated(null)], /follows txn_\w+, which close no period/],
-  ['a closing transaction of today', [dated(nowMs, closing)], /closes a period that is not over/],
+  ['a closing transaction of another day', [dated(openMs, closing), yearEnd], /closes by txn_\w+, which does not count at its end/],
+  ['a closing transaction without a day', [dated(null, closing), yearEnd], /closes by txn_\w+, which does not count at its end/],
   ['a reopening of what is open', [period('reopened', null)], /reopens what is not closed/],
   ['a reopening beyond what is closed', [october, period('reopened', '2023-11-13')], /reopens what is not closed/],
   ['a final reopening', [october, period('reopened', null, { final: true })], /reopens with a mark of a closing/],

@@ -30,8 +30,8 @@ export class ReplayedBooks {
   /** Sequences of the events since which keys of metadata are indexed. */
   private indexedSince = new Map<string, number>();
   private readonly periods: Row[] = [];
-  /** Closing transactions, TypeIDs, before the event of their period. */
-  private closings: string[] = [];
+  /** Closing transactions, TypeIDs, before the event of their period, and when they count. */
+  private closings: { id: string; atMs: number | null }[] = [];
 
   constructor(accounts: ReplayedAccounts) {
     this.accounts = accounts;
@@ -61,8 +61,10 @@ export class ReplayedBooks {
     if (isClose) this.checkClose(through, openFromMs, row, problem);
     else this.checkReopen(through, final || yearEnd, problem);
     if (!isNextDay(through, openFromMs)) problem(`leaves closed what is before ${String(openFromMs)}, which is not the end of ${through}`);
-    const [is, should] = [closingTransactions.join(), this.closings.join()];
+    const [is, should] = [closingTransactions.join(), idsOf(this.closings)];
     if (is !== should || (!yearEnd && is !== '')) problem(`closes by ${is || 'nothing'}, where the log has ${should || 'nothing'}`);
+    const elsewhere = idsOf(this.closings.filter(({ atMs }) => atMs === null || atMs + 1 !== openFromMs));
+    if (elsewhere !== '') problem(`closes by ${elsewhere}, which does not count at its end`);
     this.closings = [];
     [this.closedThrough, this.openFromMs] = [through, openFromMs];
     if (final) this.finalThrough = through;
@@ -86,11 +88,10 @@ export class ReplayedBooks {
   post(event: TransactionPosted, row: LogRow, problem: Report): void {
     const { kind, transactionId, effectiveMs, requestedEffectiveMs } = event;
     if (kind === 'closing') {
-      this.closings.push(transactionId);
-      if (effectiveMs === undefined || Number(effectiveMs) >= row.createdMs) problem('closes a period that is not over');
+      this.closings.push({ id: transactionId, atMs: effectiveMs === undefined ? null : Number(effectiveMs) });
       return;
     }
-    if (this.closings.length > 0) problem(`follows ${this.closings.join()}, which close no period`);
+    if (this.closings.length > 0) problem(`follows ${idsOf(this.closings)}, which close no period`);
     this.closings = [];
     if (requestedEffectiveMs !== undefined && effectiveMs === undefined) problem('was moved from a closed period to nowhere');
     if (effectiveMs === undefined) return;
@@ -132,6 +133,10 @@ export class ReplayedBooks {
     this.version += 1;
     this.updatedMs = row.createdMs;
   }
+}
+
+function idsOf(closings: { id: string }[]): string {
+  return closings.map(({ id }) => id).join();
 }
 
 // Midnight of the next day is at most a day from that in UTC.

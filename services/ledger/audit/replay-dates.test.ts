@@ -24,7 +24,7 @@ const back = (more: More) =>
 function replayed(messages: ReturnType<typeof posting>[], keys: string[] = []) {
   const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
   const findings: string[] = [];
-  const replay = new Replay(tenant, (problem) => findings.push(problem), keys);
+  const replay = new Replay(tenant, (problem) => findings.push(problem), { keys, through: 0n });
   const events = [...accounts.map((each) => createdEvent(each, null, by)), ...messages.map(event)];
   const added = joined(events.map((each) => replay.apply(append(head, each, nowMs)).rows));
   return { findings, added, months: replay.latest()['shifted_months'] };

@@ -11,6 +11,7 @@ import { BalanceChanges, ReplayedBalances } from './replay-balances.ts';
 import { ReplayedBooks } from './replay-books.ts';
 import { ReplayedDates } from './replay-dates.ts';
 import { ReplayedLimits } from './replay-definitions.ts';
+import { ReplayedIndexes, noIndexes } from './replay-indexes.ts';
 import { ReplayedHolds } from './replay-holds.ts';
 import { blockProblem } from './replay-limits.ts';
 import { bytea, minorUnits, noRows, time, type AddedRows, type Report, type Row } from './rows.ts';
@@ -33,6 +34,7 @@ export class Replay {
   private readonly limits = new ReplayedLimits(this.accounts);
   private readonly books = new ReplayedBooks(this.accounts);
   private readonly dates: ReplayedDates;
+  private readonly indexes: ReplayedIndexes;
   private readonly holds: ReplayedHolds;
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
@@ -41,13 +43,14 @@ export class Replay {
   private lastMs = 0;
 
   /**
-   * `report` is called for every event that breaks the chain or a rule; the replay goes on with what the event says. `indexedKeys`: keys of metadata
-   * whose index is complete.
+   * `report` is called for every event that breaks the chain or a rule; the replay goes on with what the event says. `indexes`: how far the
+   * auditor's indexes are.
    */
-  constructor(tenant: string, report: (problem: string) => void, indexedKeys: readonly string[] = []) {
+  constructor(tenant: string, report: (problem: string) => void, indexes = noIndexes) {
     this.tenant = tenant;
     this.report = report;
-    this.dates = new ReplayedDates(this.accounts, indexedKeys);
+    this.dates = new ReplayedDates(this.accounts, indexes.keys);
+    this.indexes = new ReplayedIndexes(indexes);
     this.holds = new ReplayedHolds({ tenant, accounts: this.accounts, balances: this.balances, limits: this.limits });
   }
 
@@ -78,6 +81,7 @@ export class Replay {
       ...this.holds.rows(),
       ...this.limits.rows(this.tenant),
       ...this.dates.rows(this.tenant),
+      ...this.indexes.rows(this.tenant),
       ...this.books.rows(this.tenant),
     };
   }
@@ -166,6 +170,7 @@ export class Replay {
     });
     for (const [currency, sum] of sums) if (sum !== 0n) problem(`does not balance in ${currency}`);
     this.dates.post(row, event, rows, problem);
+    this.indexes.post(row, event, rows);
     this.holds.capture(row, event, changes, rows, problem);
     changes.end(row.createdMs, event.balances, isOverridden);
     // What a capture moves its hold has counted, and reversals neither count nor give back.

@@ -5,7 +5,7 @@ import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, 
 import { HeadComparison, type StoredHeads } from './stored-heads.ts';
 import { auditTenants, checkPublishedOffset, endOfDeleted, logChunks, snapshot, type Audited } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
-import { derivedRows, indexedKeys, projections, type Projection } from './projections.ts';
+import { derivedRows, indexState, projections, type Projection } from './projections.ts';
 import { Replay } from './replay.ts';
 import { Reversals } from './reversals.ts';
 import { joined, type Row } from './rows.ts';
@@ -65,8 +65,8 @@ async function verifyTenant(
   { client, tenant, tables, findings, headComparison }: Walk,
   verified: { events: number; transactions: number },
 ): Promise<void> {
-  const keys = await indexedKeys(client, tenant);
-  const replay = new Replay(tenant, (problem) => findings.add(problem), keys);
+  const indexes = await indexState(client, tenant);
+  const replay = new Replay(tenant, (problem) => findings.add(problem), indexes);
   const reversals = new Reversals(findings);
   const counts = new Map(tables.map((table) => [table.name, 0]));
   const compare = async (name: string, rows: Row[]) => {
@@ -95,9 +95,8 @@ async function verifyTenant(
   headComparison.end();
   if (counts.get('heads') === 0) findings.add('has no log');
   for (const { name } of tables) {
-    const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where ${derivedRows(name, '$2')}`, [
+    const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where ${derivedRows(name, indexes)}`, [
       tenant,
-      keys,
     ]);
     const surplus = Number(rows[0]?.n) - (counts.get(name) ?? 0);
     if (surplus > 0) findings.add(`${name} has ${pluralize(surplus, 'row')} without an event: \`rebuild --check\` says which`);

@@ -1,5 +1,6 @@
 // Searches by metadata and words over the indexes that the writer and the auditor keep together.
 import pg from 'pg';
+import { withClient } from '../../../deploy/local/databases.ts';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
 import { startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
 import { until } from '../../../test/polling.ts';
@@ -196,5 +197,20 @@ test('among many, frequent and rare texts are found page by page, and no page ex
       cursor = page.nextCursor;
     } while (cursor !== '');
     expect([filter, walked]).toEqual([filter, seldom]);
+  }
+});
+
+test('a log that can’t be read keeps no other tenant from its indexes', async () => {
+  const books = await Promise.all(Array.from({ length: 6 }, newBook));
+  const broken = books[2]!;
+  await broken.post();
+  await broken.indexed();
+  const admin = (text: string) => withClient(ledger.database.adminUrl, (client) => client.query(text, [broken.tenant]));
+  await admin(`update log set payload = '\\xff' where tenant_id = $1`);
+  await admin(`update search_indexes set through = 0 where tenant_id = $1`);
+  for (const each of books.toSpliced(2, 1)) {
+    const sequence = await each.post({ description: 'found' });
+    await each.indexed();
+    expect(await each.find({ words: 'found' })).toEqual([sequence]);
   }
 });

@@ -83,10 +83,13 @@ export class Indexer {
     const { pool } = this.options;
     const { rows } = await withClient(pool, (client) => client.query<Unfinished>({ name: 'unfinished_indexes', text: unfinished }));
     this.lag = rows.reduce((sum, { through, until }) => sum + Number(until - through), 0);
+    const errors: unknown[] = [];
     for (const { tenant_id: tenant, name, since } of rows) {
       if (this.closed.signal.aborted) return true;
-      await inTransaction(pool, [tenant], (client) => step(client, tenant, name, since));
+      // A log that can't be read keeps no other tenant from its indexes.
+      await inTransaction(pool, [tenant], (client) => step(client, tenant, name, since)).catch((error: unknown) => errors.push(error));
     }
+    if (errors.length > 0) throw errors[0];
     return rows.length > 0;
   }
 }

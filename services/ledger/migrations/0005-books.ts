@@ -141,7 +141,7 @@ const writeDated = `create function write_dated(
           window so_far as (partition by tenant, account, currency order by sequence);
 
           insert into shifted_months (tenant_id, account_id, currency, month, debits, credits, last_sequence)
-          select e_tenant[i], e_account[i], e_currency[i], date_trunc('month', to_timestamp(e_at[i] / 1000.0), 'UTC')::date,
+          select e_tenant[i], e_account[i], e_currency[i], date_trunc('month', to_timestamp(e_at[i] / 1000.0) at time zone 'UTC')::date,
             sum(e_debits[i]), sum(e_credits[i]), max(e_sequence[i])
           from generate_series(1, cardinality(e_tenant)) as i group by 1, 2, 3, 4
           on conflict (tenant_id, account_id, currency, month) do update set debits = shifted_months.debits + excluded.debits,

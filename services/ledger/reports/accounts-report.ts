@@ -8,7 +8,7 @@ import { columnsOf, fiscalYearStart } from './columns.ts';
 import { balanceSheet, incomeStatement, timesOf, trialBalance, type Figures, type Slice, type Source } from './figures.ts';
 import type { Heading } from './heading.ts';
 import { assertIdentities } from './identities.ts';
-import { chartOf, type Chart, type ChartAccount } from './lines.ts';
+import { chartOf, metadataText, type Chart, type ChartAccount } from './lines.ts';
 import { MovesOverTime, closingMoves, taggedMoves, without, type Move } from './moves.ts';
 import type { AccountsReport, GroupBy } from './report.ts';
 
@@ -117,14 +117,6 @@ export function byAccounts(chart: Chart, key: string, kept: ReadonlyMap<number, 
     }
   }
   return [...slices].map(([group, at]) => ({ group, at }));
-}
-
-/** A top-level text, number or boolean of a JSON object as text; null where there is none. */
-export function metadataText(metadata: string, key: string): string | null {
-  if (metadata === '{}') return null;
-  const values = JSON.parse(metadata) as Record<string, unknown>;
-  const value = Object.hasOwn(values, key) ? values[key] : null;
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
 }
 
 async function byTransactions(

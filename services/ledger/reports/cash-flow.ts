@@ -4,11 +4,11 @@ import type { Snapshot } from '../auditor/snapshot.ts';
 import { indexedTexts } from '../dated-writes.ts';
 import { transactionsInOrder, type DatedTransaction } from '../effective-lines.ts';
 import { totalsAt, type Totals } from '../totals.ts';
-import { metadataText, readChart, tooLarge, tooManyGroups, maxGroups, type ReportBounds } from './accounts-report.ts';
+import { readChart, tooLarge, tooManyGroups, maxGroups, type ReportBounds } from './accounts-report.ts';
 import { columnsOf } from './columns.ts';
 import type { Heading } from './heading.ts';
 import { mustHold } from './identities.ts';
-import { layOut, type Chart, type Leaf, type PlacedAccount } from './lines.ts';
+import { layOut, metadataText, type Chart, type Leaf, type PlacedAccount } from './lines.ts';
 import type { AccountsReport, Column, ReportLine, ReportTotal } from './report.ts';
 import { isBelow, minorOf } from './statements.ts';
 

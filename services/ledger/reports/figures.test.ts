@@ -218,6 +218,31 @@ test('every line of every report is what the journal says, whatever is folded, g
   );
 });
 
+test('an account that has not moved is shown once, with its own text', () => {
+  fc.assert(
+    fc.property(book, asked, (each, wish) => {
+      const { figures, source } = make(each, { ...wish, zero: true, depth: 32 });
+      const ofGroup = (code: string | null) => (source.parameters.groupBy?.of === 'account' ? unitOf(code!) : null);
+      const moved = new Set(each.journal.flatMap(({ entries }) => entries).map(({ code }) => code));
+      const lines = figures.lines.filter(({ isGroup, computed }) => !isGroup && !computed);
+      for (const { accountCode, currency, group } of lines.filter((line) => !moved.has(line.accountCode!))) {
+        const all = lines.filter((line) => line.accountCode === accountCode && line.currency === currency);
+        expect([all.length, group]).toEqual([1, ofGroup(accountCode)]);
+      }
+      const wanted = leafCodes.filter((code) => figures.totals.some(({ section }) => sectionsOf(code).includes(section)));
+      const currencies = new Set(figures.totals.map(({ currency }) => currency));
+      if (currencies.has('USD')) expect(new Set(lines.map(({ accountCode }) => accountCode))).toEqual(new Set(wanted));
+    }),
+    { numRuns: 200 },
+  );
+});
+
+/** Where reports show accounts like this one. */
+function sectionsOf(code: string): (string | null)[] {
+  const [type = ''] = code.split('-');
+  return [null, type, { asset: 'assets', liability: 'liabilities' }[type] ?? type];
+}
+
 test('what is folded, grouped or shown changes no total, and nothing is forgotten', () => {
   fc.assert(
     fc.property(book, asked, (each, wish) => {

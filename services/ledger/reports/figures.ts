@@ -2,7 +2,7 @@
 import { net } from '../accounting.ts';
 import type { Total, Totals } from '../totals.ts';
 import { normalSide } from '../templates.ts';
-import { layOut, type Chart, type Leaf, type PlacedAccount } from './lines.ts';
+import { layOut, metadataText, type Chart, type Leaf, type PlacedAccount } from './lines.ts';
 import type { Amounts, Column, Parameters, ReportLine, ReportTotal } from './report.ts';
 
 /** Totals of all accounts, or of the part of one value of `group_by`, at each time that the report needs. */
@@ -128,28 +128,35 @@ export function usedCurrencies({ parameters, slices }: Pick<Source, 'parameters'
 
 type Unvalued = Omit<Leaf, 'values' | 'section' | 'account'> & { account: string; slice: Slice; key: string };
 
-/** Accounts with totals, and with `zero` all others, once for each slice and currency. */
+/** Accounts with totals, once for each slice and currency, and with `zero` all others. */
 function leavesOf(source: Source, fits: (account: PlacedAccount) => boolean): Unvalued[] {
   const { parameters, chart, slices } = source;
   const used = usedCurrencies(source);
+  const seen = new Set<string>();
   const leaves: Unvalued[] = [];
-  for (const slice of slices) {
-    const keys = new Set<string>();
-    for (const totals of slice.at.values()) for (const key of totals.keys()) keys.add(key);
-    if (parameters.zero && (slices.length === 1 || slice.group === null)) for (const key of allKeys(chart, used)) keys.add(key);
+  const add = (slice: Slice, keys: Iterable<string>) => {
     for (const key of keys) {
       const [account = '', currency = ''] = key.split(' ');
-      if (!used.includes(currency) || !fits(accountOf(chart, account))) continue;
-      leaves.push({ account, group: slice.group, currency, slice, key });
+      if (used.includes(currency) && fits(accountOf(chart, account))) leaves.push({ account, group: slice.group, currency, slice, key });
     }
+  };
+  for (const slice of slices) {
+    const keys = new Set([...slice.at.values()].flatMap((totals) => [...totals.keys()]));
+    for (const key of keys) seen.add(key);
+    add(slice, keys);
+  }
+  if (!parameters.zero) return leaves;
+  for (const { key, metadata } of allKeys(chart, used)) {
+    const { of, key: text = '' } = parameters.groupBy ?? {};
+    if (!seen.has(key)) add({ group: of === 'account' ? metadataText(metadata, text) : null, at: new Map() }, [key]);
   }
   return leaves;
 }
 
 /** Every account in its currency, or in each that is used. */
-function* allKeys(chart: Chart, used: string[]): Generator<string> {
-  for (const { id, isGroup, currency } of chart.values()) {
-    if (!isGroup) for (const each of currency === null ? used : [currency]) yield `${id} ${each}`;
+function* allKeys(chart: Chart, used: string[]): Generator<{ key: string; metadata: string }> {
+  for (const { id, isGroup, currency, metadata } of chart.values()) {
+    if (!isGroup) for (const each of currency === null ? used : [currency]) yield { key: `${id} ${each}`, metadata };
   }
 }
 

@@ -47,6 +47,14 @@ export function chartOf(accounts: ChartAccount[]): Chart {
   return chart;
 }
 
+/** A top-level text, number or boolean of a JSON object as text; null where there is none. */
+export function metadataText(metadata: string, key: string): string | null {
+  if (metadata === '{}') return null;
+  const values = JSON.parse(metadata) as Record<string, unknown>;
+  const value = Object.hasOwn(values, key) ? values[key] : null;
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? String(value) : null;
+}
+
 /** The amounts of one account, or of one computed line, before anything is folded. */
 export interface Leaf {
   /** UUID; null for a computed line. */
