@@ -106,7 +106,7 @@ describe('the commands of the documents', () => {
   const ready = missing.length === 0 ? test : test.skip;
 
   beforeAll(async () => {
-    for (const port of ['8080', '50051', '50052', '50053']) ports[port] = String(await testPort());
+    for (const port of ['8080', '50051', '50052', '50053', '50054']) ports[port] = String(await testPort());
     const env = {
       ...bareEnvironment,
       HOME: process.env['HOME'],
@@ -115,6 +115,7 @@ describe('the commands of the documents', () => {
       IDENTITY_ADDR: `127.0.0.1:${String(ports['50051'])}`,
       LEDGER_ADDR: `127.0.0.1:${String(ports['50052'])}`,
       NOTIFIER_ADDR: `127.0.0.1:${String(ports['50053'])}`,
+      AUDITOR_ADDR: `127.0.0.1:${String(ports['50054'])}`,
     };
     const [file = '', ...args] = endWithParent('SIGTERM', ['node', 'deploy/local/start.ts']);
     deployment = spawn(file, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -180,6 +181,10 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/print-reports.md': [
     /"report":"trial-balance"[\s\S]*"report":"balance-sheet"[\s\S]*"report":"income-statement"[\s\S]*"amount":"50\.00"[\s\S]*"report":"cash-flow"/,
     /FEES-2,Card fees[^\n]*,50\.00[\s\S]*\n%PDF-\n[\s\S]*"amount":"150\.00"[\s\S]*\naccount_code,currency,transaction_id/,
+  ],
+  'gateway/docs/how-to/find-and-export.md': [
+    /"indexed_metadata":\["order_id","shop"\][\s\S]*"order_id":"A-1009"[\s\S]*"order_id":"A-1009"[\s\S]*"reference":"INV-2041"/,
+    /"filter":\{"name":"lagos"[\s\S]*"order_id":"A-1009"[\s\S]*\{"end":true,"count":\d+,"sequence":\d+,"hash":"[\s\S]*\{"end":true[\s\S]*id: 1\n/,
   ],
   'gateway/docs/how-to/hold-and-capture.md': [
     /"balance":"100\.00"[^\n]*"available":"40\.00"[\s\S]*"balance":"55\.00"[^\n]*"available":"55\.00"[\s\S]*"balance":"60\.00"/,

@@ -128,6 +128,14 @@ describe('XLSX', () => {
     expect(sheet).not.toContain('<f>');
     expect(texts).toEqual(expect.arrayContaining(['Total', '4821', 'a7'.repeat(32), '2026-01-01 to 2026-06-30']));
   });
+
+  test('texts may be names that every object has', async () => {
+    const report = accounts([line('constructor', '__proto__', [{ opening: 0n, closing: 1n }], { group: 'toString' })]);
+    const files = filesOfZip(await xlsxOf({ ...tableOf(report), facts: [['Account', 'valueOf']] }));
+    for (const text of ['constructor', '__proto__', 'toString', 'valueOf'])
+      expect(files.get('xl/sharedStrings.xml')).toContain(`<t>${text}</t>`);
+    expect([...files.values()].join('')).not.toMatch(/native code|object Object/);
+  });
 });
 
 test('XLSX of more than 50,000 rows is refused', async () => {
@@ -167,6 +175,19 @@ describe('PDF', () => {
     pages.forEach((texts, at) => {
       expect(texts).toEqual(expect.arrayContaining(['BANK', 'Zenith Bank', columns[at]?.key, 'Opening', 'Credit', `${at + 1}.00`]));
     });
+  });
+
+  test('no heading ends a page, none is continued where nothing of it is left, and codes of templates are whole', async () => {
+    const values = [{ amount: 1n }];
+    for (let count = 51; count < 54; count++) {
+      const own = Array.from({ length: count }, (_, at) => line(`N-${at}`, 'Sales', values, { section: 'revenue' }));
+      const other = line('RETAINED-EARNINGS', 'Of dollars', values, { section: 'revenue', currency: 'USD' });
+      const more = { parameters: { ...parameters, report: 'income-statement' as const }, amounts: ['amount'] };
+      const pages = textOfPdf(await collected(pdfOf(tableOf(accounts([...own, other], more)))));
+      const page = pages.find((texts) => texts.includes('USD'));
+      expect(page).toContain('RETAINED-EARNINGS');
+      if (page?.some((text) => text.endsWith('(continued)'))) expect(page.some((text) => text.startsWith('N-'))).toBe(true);
+    }
   });
 
   test('every script of the fonts, and a sign where there is none', async () => {

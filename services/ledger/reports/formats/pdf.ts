@@ -164,8 +164,9 @@ class Printer {
   private printHeading(text: string, depth: number): void {
     const isTop = depth === 0;
     const height = isTop ? 21 : 17;
-    // Not as the last line of a page.
-    this.makeRoom(height + 2 * lineHeight);
+    if (isTop) this.heading = '';
+    // Not as the last line of a page, nor with one that follows it.
+    this.makeRoom(height + (isTop ? 17 : 0) + 2 * lineHeight);
     if (isTop) this.heading = text;
     if (isTop) this.document.rect(margin.side, this.y + 3, this.right - margin.side, height - 5).fill(ink.fill);
     this.text(text, 700, isTop ? size.heading : size.text + 1, margin.side + 4, this.y + (isTop ? 4 : 3), ink.strong);

@@ -60,7 +60,7 @@ function factsOf(parameters: Parameters, timeZone: string): [string, string][] {
 }
 
 const lineColumns: TableColumn[] = [
-  { name: 'account_code', label: 'Code', type: 'text', width: 84 },
+  { name: 'account_code', label: 'Code', type: 'text', width: 96 },
   { name: 'account', label: 'Account', type: 'text', isIndented: true, isPrintOnly: true },
   ...['name', 'type', 'parent_code'].map((name): TableColumn => ({ name, type: 'text' })),
   { name: 'depth', type: 'number' },

@@ -33,7 +33,7 @@ export async function xlsxOf(table: Table): Promise<Buffer> {
   return zipped([
     { data, sheet: table.title, stickyRowsCount: 1, columns: kept.map(({ name, type }) => ({ width: widthOf(name, type) })) },
     {
-      data: about.map(([name, value]): Row => [{ value: name, fontWeight: 'bold' }, value]),
+      data: about.map(([name, value]): Row => [{ value: name, fontWeight: 'bold' }, textOf(value)]),
       sheet: 'About',
       columns: [{ width: 16 }, { width: 70 }],
     },
@@ -68,9 +68,15 @@ function headerCell(value: string, type: ColumnType): CellObject {
 function cellOf(value: Cell, type: ColumnType, { kind }: TableRow): CellObject | null {
   if (value === null) return null;
   const weight = kind === 'line' ? {} : ({ fontWeight: 'bold' } as const);
-  if (type !== 'amount' || typeof value !== 'string') return { value, ...weight };
+  if (typeof value !== 'string') return { value, ...weight };
+  if (type !== 'amount') return { value: textOf(value), ...weight };
   if (value.replace(/\D/g, '').length > maxDigits) return { value, align: 'right', ...weight };
   return { value: Number(value), format: '#,##0.00', ...weight };
+}
+
+/** The library finds texts by the keys of an object, which has some of its own, like `constructor`; the last character it leaves out. */
+function textOf(text: string): string {
+  return text in Object.prototype ? `${text}\u0001` : text;
 }
 
 const [centralSize, endSize] = [46, 22];
