@@ -9,8 +9,8 @@ import type { TenantGroup } from './tenants.ts';
 
 /** One window of load. */
 export interface Window {
-  /** What each request is; `page`: the newest transactions, `history`: the newest entries of a balance. */
-  kind: 'posting' | 'balance' | 'page' | 'history';
+  /** What each request is; `page`: the newest transactions, `history`: the newest entries of a balance, `past`: a balance as of `asOf`. */
+  kind: 'posting' | 'balance' | 'page' | 'history' | 'past';
   group: TenantGroup;
   /** Every request concerns the merchant's account. */
   hot: boolean;
@@ -18,6 +18,8 @@ export interface Window {
   seconds: number;
   /** Six characters, unique to the window, with which idempotency keys begin. */
   series: string;
+  /** RFC 3339. */
+  asOf?: string;
 }
 
 /** The result of a window. */
@@ -64,11 +66,11 @@ interface WrkResult {
   broken: number;
 }
 
-async function withWrk(url: string, { kind, group, hot, connections, seconds, series }: Window): Promise<Loaded> {
+async function withWrk(url: string, { kind, group, hot, connections, seconds, series, asOf = '' }: Window): Promise<Loaded> {
   const threads = Math.min(2, connections);
   const script = join(import.meta.dirname, 'wrk.lua');
   const args = [`-t${threads}`, `-c${connections}`, `-d${seconds}s`, '--timeout', '15s', '-s', script, url, '--'];
-  const child = spawn('wrk', [...args, kind, group.file, String(group.accounts), series, hot ? 'hot' : 'spread']);
+  const child = spawn('wrk', [...args, kind, group.file, String(group.accounts), series, hot ? 'hot' : 'spread', asOf]);
   running.add(child);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (text: Buffer) => (output += text.toString()));
@@ -91,7 +93,7 @@ async function withWrk(url: string, { kind, group, hot, connections, seconds, se
   };
 }
 
-async function withAutocannon(url: string, { kind, group, hot, connections, seconds, series }: Window): Promise<Loaded> {
+async function withAutocannon(url: string, { kind, group, hot, connections, seconds, series, asOf = '' }: Window): Promise<Loaded> {
   let counter = 0;
   const latencies: number[] = [];
   let failures = 0;
@@ -106,7 +108,7 @@ async function withAutocannon(url: string, { kind, group, hot, connections, seco
           const { slug, key } = group.tenants[Math.floor(Math.random() * group.tenants.length)]!;
           const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
           if (kind !== 'posting') {
-            const path = readPath(kind, slug, wallet(hot ? 0 : transfer(group.accounts).from));
+            const path = readPath(kind, slug, wallet(hot ? 0 : transfer(group.accounts).from), asOf);
             return { ...request, method: 'GET', path, headers };
           }
           const body = bodyOf(series, ++counter, group.accounts, hot);
@@ -133,7 +135,8 @@ async function withAutocannon(url: string, { kind, group, hot, connections, seco
   };
 }
 
-function readPath(kind: 'balance' | 'page' | 'history', slug: string, account: string): string {
+function readPath(kind: Exclude<Window['kind'], 'posting'>, slug: string, account: string, asOf: string): string {
   if (kind === 'page') return `/v1/tenants/${slug}/transactions`;
-  return `/v1/tenants/${slug}/accounts/code/${account}/balance${kind === 'history' ? '/history' : ''}?currency=${currency}`;
+  const bound = kind === 'past' ? `&as_of=${asOf}` : '';
+  return `/v1/tenants/${slug}/accounts/code/${account}/balance${kind === 'history' ? '/history' : ''}?currency=${currency}${bound}`;
 }

@@ -1,5 +1,5 @@
 -- One window of load for wrk: double-entry postings with a key of their own each, or reads.
--- Arguments after `--`: `posting`, `balance`, `page` (the newest of the transactions) or `history` (of a balance), a file of `slug key` lines, customers per tenant, a name of six characters for the series,
+-- Arguments after `--`: `posting`, `balance`, `page` (the newest of the transactions), `history` (of a balance) or `past` (a balance as of the last argument), a file of `slug key` lines, customers per tenant, a name of six characters for the series,
 -- `hot` where every posting credits the merchant, and every balance is his (else `spread`). Everything that varies has a fixed width, so the length is known.
 
 local threads = {}
@@ -19,6 +19,7 @@ function init(args)
   series = string.format('%s-%d', args[4], number)
   customers = tonumber(args[3])
   reads = reading[args[1]]
+  if args[1] == 'past' then reads = { reading.balance[1], reading.balance[2] .. '&as_of=' .. args[6] } end
   named = args[1] ~= 'page'
   hot = args[5] == 'hot'
   counter = 0

@@ -1,4 +1,5 @@
-// `npm run proof -- scale`: whether a cluster with ten million entries is as fast as an empty one, and how much disk a posting takes.
+// `npm run proof -- scale`: whether a cluster with ten million entries is as fast as an empty one, also where it reads the past, and how much disk a
+// posting takes.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@connectrpc/connect';
@@ -21,16 +22,26 @@ const callers = 3;
 /** The largest tenant; half of its postings credit one account. */
 const accounts = 1_000;
 const otherTenants = 999;
+/** The tenant with the largest chart. */
+const chartAccounts = 9_999;
+const chartPostings = 20_000;
+/** One posting in so many counts on another day than it is recorded. */
+const shiftedOneIn = 100;
+const dayMs = 86_400_000;
+/** What reads of the past may take, milliseconds. */
+const mostPast = 20;
+const mostTrialBalance = 1_000;
 const rounds = 3;
 const seconds = 5;
 
-const kinds = ['posting', 'balance', 'page', 'history'] as const;
+const kinds = ['posting', 'balance', 'past', 'page', 'history'] as const;
 type Kind = (typeof kinds)[number];
 type Samples = Record<Kind, Loaded[]>;
 
 const titles: Record<Kind, string> = {
   posting: 'Posting over REST, 64 connections',
   balance: 'Balance read, 8 connections',
+  past: 'Balance as of the middle of the filling, 8 connections',
   page: 'Newest page of transactions, 8 connections',
   history: 'Balance history of the hot account, 8 connections',
 };
@@ -40,33 +51,59 @@ export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
   const empty = await withBenchCluster({ kafka: false }, async (cluster) => {
     const [group] = await makeTenants(cluster, [{ name: 'empty', tenants: 1, accounts }]);
     // Pages must be full here, too.
-    await fill(cluster, [group!], { seed, count: perCall, until: Infinity });
-    return measure(cluster, group!, perCall + accounts);
+    const middle = await fill(cluster, [group!], { seed, count: perCall, until: Infinity });
+    return measure(cluster, group!, { before: perCall + accounts, asOf: middle.asOf });
   });
   return withBenchCluster({ kafka: false }, async (cluster) => {
     const groups = await makeTenants(cluster, [
       { name: 'large', tenants: 1, accounts },
       { name: 'other', tenants: otherTenants, accounts: 10 },
+      { name: 'chart', tenants: 1, accounts: chartAccounts },
     ]);
+    const [large, , chart] = groups as [TenantGroup, TenantGroup, TenantGroup];
     const began = performance.now();
-    const filled = await fill(cluster, groups, { seed, count: postings, until: began + minutes * 60_000 });
-    say(`${filled.toLocaleString('en')} postings filled in, in ${Math.round((performance.now() - began) / 1000)} s`);
+    const until = began + minutes * 60_000;
+    const ofChart = await fill(cluster, [chart], { seed, count: chartPostings, until, series: 'charted1' });
+    const filled = await fill(cluster, groups.slice(0, 2), { seed, count: postings, until });
+    say(`${filled.count.toLocaleString('en')} postings filled in, in ${Math.round((performance.now() - began) / 1000)} s`);
     await settle(cluster);
-    const full = await measure(cluster, groups[0]!, filled + accounts + otherTenants * 10);
+    const trialBalance = await readTrialBalance(cluster, chart, ofChart.asOf);
+    const before = filled.count + ofChart.count + accounts + otherTenants * 10 + chartAccounts;
+    const full = await measure(cluster, large, { before, asOf: filled.asOf });
     say(await describeMachine(cluster));
     for (const line of await footprint(cluster)) say(line);
     const { rows, missed } = compare(empty.samples, full.samples);
+    say(`Trial balance of ${chartAccounts} accounts as of the past: ${Math.round(trialBalance)} ms, must be ≤ ${mostTrialBalance} ms`);
+    if (trialBalance > mostTrialBalance) missed.push(`trial balance: ${Math.round(trialBalance)} ms`);
+    const past = median(full.samples.past.map(({ p99 }) => p99));
+    if (past > mostPast) missed.push(`${titles.past}: p99 is ${past.toFixed(1)} ms, must be ≤ ${mostPast} ms`);
     say(table(['', 'empty', 'full', 'full / empty', 'must be'], rows));
     return judge([...missed, ...empty.wrong, ...full.wrong], say);
   });
 }
 
-/** Posts in calls of 1,000 between random accounts, tenants by Zipf's law, until the count or the time is reached; resolves to the count. */
+/** Milliseconds of a trial balance of all accounts, the median of five. */
+async function readTrialBalance(cluster: BenchCluster, group: TenantGroup, asOf: string): Promise<number> {
+  const { slug, key } = group.tenants[0]!;
+  const took: number[] = [];
+  for (let round = 0; round < 5; round++) {
+    const began = performance.now();
+    const { status, body } = await cluster.rest('GET', `/v1/tenants/${slug}/reports/trial-balance?as_of=${asOf}`, { key });
+    took.push(performance.now() - began);
+    if (status !== 200 || body.data.report.lines.length < chartAccounts) throw new Error(`the trial balance is answered with ${status}`);
+  }
+  return median(took);
+}
+
+/**
+ * Posts in calls of 1,000 between random accounts, tenants by Zipf's law, until the count or the time is reached; resolves to the count, and to when
+ * half of the count or of the time was reached.
+ */
 async function fill(
   cluster: BenchCluster,
   groups: TenantGroup[],
-  { seed, count, until }: { seed: number; count: number; until: number },
-): Promise<number> {
+  { seed, count, until, series = 'filled-1' }: { seed: number; count: number; until: number; series?: string },
+): Promise<{ count: number; asOf: string }> {
   const random = seededRandom(seed);
   const tenants = groups.flatMap((group) => group.tenants.map(({ id }) => ({ id, accounts: group.accounts })));
   const weights = tenants.map((_, rank) => 1 / (rank + 1));
@@ -84,6 +121,8 @@ async function fill(
   };
   let begun = 0;
   let filled = 0;
+  let asOf = '';
+  const middle = (performance.now() + until) / 2;
   const connections = Array.from({ length: callers }, () => callerOf(cluster, 'ledger'));
   await Promise.all(
     connections.map(async (connection) => {
@@ -93,7 +132,9 @@ async function fill(
           const { id, accounts: customers } = draw();
           const from = random.whole(1, customers);
           const to = random.happens(0.5) ? 0 : 1 + (from % customers);
-          return postingOf(id, 'filled-1', begun++, customers, { from, to, amount: '10.00' });
+          const posting = postingOf(id, series, begun++, customers, { from, to, amount: '10.00' });
+          const effectiveMs = BigInt(Date.now() - random.whole(1, 365) * dayMs);
+          return random.whole(1, shiftedOneIn) === 1 ? { ...posting, effectiveMs } : posting;
         });
         for (let attempt = 0; left.length > 0; attempt++) {
           if (attempt === 20) throw new Error(`${left.length} postings are refused again and again`);
@@ -106,16 +147,21 @@ async function fill(
           filled += before - left.length;
           if (left.length > 0) await pause(250);
         }
+        if (asOf === '' && (filled >= count / 2 || performance.now() >= middle)) asOf = new Date().toISOString();
       }
     }),
   );
   for (const connection of connections) connection.close();
-  return filled;
+  return { count: filled, asOf };
 }
 
 /** Runs all windows in turns, then checks the ledger. */
-async function measure(cluster: BenchCluster, group: TenantGroup, before: number): Promise<{ samples: Samples; wrong: string[] }> {
-  const samples: Samples = { posting: [], balance: [], page: [], history: [] };
+async function measure(
+  cluster: BenchCluster,
+  group: TenantGroup,
+  { before, asOf }: { before: number; asOf: string },
+): Promise<{ samples: Samples; wrong: string[] }> {
+  const samples: Samples = { posting: [], balance: [], past: [], page: [], history: [] };
   const posted: Loaded[] = [];
   for (let round = 0; round <= rounds; round++) {
     for (const kind of kinds) {
@@ -126,6 +172,7 @@ async function measure(cluster: BenchCluster, group: TenantGroup, before: number
         connections: kind === 'posting' ? 64 : 8,
         seconds,
         series: randomBytes(3).toString('hex'),
+        asOf,
       };
       const loaded = await load(cluster.url, window);
       if (kind === 'posting') posted.push(loaded);
