@@ -194,6 +194,11 @@ test('a tenant without events has no totals; places are the last sequences of ti
   const other = newTenant().tenant;
   const none = await inSnapshot(ledger.pool, [other], (client) => totalsAt(client, other, [{ effectiveMs: Infinity, sequence: 5n }]));
   expect(none).toEqual([new Map()]);
+  // Not even by its id, in the transaction of another tenant.
+  const bound = { effectiveMs: Infinity, sequence: 1_000n };
+  expect(await inSnapshot(ledger.pool, [other], (client) => totalsAt(client, tenant, [bound]))).toEqual([new Map()]);
+  const range: LineRange = { order: 'effective', fromMs: 0, toMs: Infinity, sequence: 1_000n };
+  expect(await inSnapshot(ledger.pool, [other], (client) => Array.fromAsync(entriesInOrder(client, tenant, range)))).toEqual([]);
   const times = [0, ...log.slice(0, 20).map(({ createdMs }) => Number(createdMs)), Infinity];
   const { head, places } = await read((client) => placesOf(client, tenant, times));
   expect(head).toBe(BigInt(log.length));

@@ -126,7 +126,7 @@ const min = (one: bigint, other: bigint) => (one < other ? one : other);
 
 const keyOf = (table: string) => `${table}.tenant_id = $1 and ${table}.account_id = b.account_id and ${table}.currency = b.currency`;
 
-// What was recorded until the place, less what of that is shifted; beside it what is shifted, counts until the bound and was recorded until it.
+// What was recorded until the place, less what of that is shifted, and next to it what is shifted, counts until the bound and was recorded until it.
 function totalsText(shifted: boolean, ofAccounts: boolean): string {
   // A month counts as a whole where it is over by then and nothing was added later. Sub-selects let indexes use their bounds, and `+ 0` keeps the
   // planner from the index by sequence.
