@@ -28,6 +28,12 @@ test('an export is NDJSON by default, and names the position as of which it read
   const { events } = await customer.get('events?after_sequence=0&limit=100');
   expect(headers.get('x-through-sequence')).toBe(String(end.sequence));
   expect(end).toEqual({ end: true, count: 2, sequence: events.length, hash: events.at(-1).hash });
+  const own = linesOf((await ask('transactions?reference=b')).body);
+  expect(own.map(({ reference }) => reference)).toEqual(['b', undefined]);
+  await cluster.rest('PUT', customer.at('filters/mine'), { key: customer.key, body: { query: 'reference=b' } });
+  expect(linesOf((await ask('entries?filter=mine')).body).map(({ reference }) => reference)).toEqual(['b', 'b', undefined]);
+  expect((await ask('entries?filter=nobodys')).body.code).toBe('filter_not_found');
+  expect((await ask('entries?metadata.x=1')).body.details).toMatchObject({ field: 'metadata.x', tag: 'oneof' });
   expect(linesOf((await ask(`entries?after_sequence=${lines[0].sequence}`)).body)).toHaveLength(3);
 });
 

@@ -5,7 +5,7 @@ import { Type, type Static } from 'typebox';
 import type { ListTransactionsRequestSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { timeOfBooks } from './as-of.ts';
 import { validationError, type FieldError } from './errors.ts';
-import { filters, idOf, object, oneOf, paging, period, transactionKinds } from './fields.ts';
+import { exportFormats, filters, idOf, object, oneOf, paging, period, transactionKinds, whole } from './fields.ts';
 import { periodOf } from './pages.ts';
 import type { Services } from './services.ts';
 import { queryValidator } from './validation.ts';
@@ -47,18 +47,25 @@ const byMetadata = { patternProperties: { '^metadata\\.': {} } };
 
 const keptQuery = Object.assign(object(listFilters), byMetadata);
 
+const named = {
+  filter: Type.Optional({
+    ...filterName,
+    description: 'A query that was kept under this name; parameters next to it win.',
+  } as typeof filterName),
+};
+
 /** The query of the list. */
-export const listQuery = Object.assign(
-  object({
-    ...listFilters,
-    filter: Type.Optional({
-      ...filterName,
-      description: 'A query that was kept under this name; parameters next to it win.',
-    } as typeof filterName),
-    ...paging,
-  }),
-  byMetadata,
-);
+export const listQuery = Object.assign(object({ ...listFilters, ...named, ...paging }), byMetadata);
+
+const exportFields = {
+  format: Type.Optional(oneOf(exportFormats, { default: 'ndjson', example: 'csv' })),
+  after_sequence: Type.Optional(
+    whole(0, Number.MAX_SAFE_INTEGER, { default: 0, description: 'Only records after this sequence.', example: 30 }),
+  ),
+};
+
+/** The query of their export, which has no pages. */
+export const exportQuery = Object.assign(object({ ...listFilters, ...named, ...exportFields }), byMetadata);
 
 type Query = Static<typeof keptQuery>;
 

@@ -41,6 +41,7 @@ test('a double posting answers every field', async () => {
     ],
     metadata: { z: 1, a: { b: [true, null, '\u2028'] } },
     effective_at: time,
+    requested_effective_at: null,
     created_at: answer.data.transaction.effective_at,
     sequence: expect.any(Number),
     reverses: null,

@@ -1,13 +1,15 @@
 // Routes of exports: all records of one kind, or of all, as a stream.
 import { Readable } from 'node:stream';
-import { Type } from 'typebox';
+import { Type, type Static } from 'typebox';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Scope } from '../../services/platform/roles.ts';
 import { missingScope, mustEnd } from '../auth.ts';
+import type { ErrorCode } from '../errors.ts';
 import { StreamLimit } from '../event-stream.ts';
 import { exportFormats, object, oneOf, whole } from '../fields.ts';
 import { callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
+import { exportQuery, listRequest, withKept } from '../transaction-query.ts';
 
 const ndjson = 'application/x-ndjson';
 const exportTimeoutMs = 24 * 3_600_000;
@@ -23,11 +25,14 @@ interface ExportRoute {
   what: string;
   /** The first guards the route. */
   scopes: [Scope, ...Scope[]];
-  query: ReturnType<typeof object>;
+  query: { properties: object };
   summary: string;
   description: string;
   example: object;
+  errors?: ErrorCode[];
 }
+
+const ofFilters: ErrorCode[] = ['index_building', 'filter_not_found'];
 
 const line = {
   ...{ transaction_id: 'txn_01jd1zq5v8e6n9w2k4m7p3r5t8', sequence: 31, position: 0, account_id: 'acc_01jd1zq5v8e6n9w2k4m7p3r5t8' },
@@ -60,17 +65,19 @@ const routes: ExportRoute[] = [
   {
     what: 'transactions',
     scopes: ['transactions:read'],
-    query: object({ format, after_sequence: afterSequence }),
+    query: exportQuery,
+    errors: ofFilters,
     summary: 'Export transactions',
-    description: 'Oldest first, as `GET …/transactions` shows them. CSV has a row for each, without its entries.',
+    description: 'Oldest first, as `GET …/transactions` shows them, and with its filters. CSV has a row for each, without its entries.',
     example: { transaction_id: line.transaction_id, kind: 'double', sequence: 31 },
   },
   {
     what: 'entries',
     scopes: ['transactions:read'],
-    query: object({ format, after_sequence: afterSequence }),
+    query: exportQuery,
+    errors: ofFilters,
     summary: 'Export entries',
-    description: 'Those of transactions, oldest first.',
+    description: 'All entries of transactions, oldest first. Filters are those of `GET …/transactions`.',
     example: line,
   },
   {
@@ -105,7 +112,7 @@ const end = { end: true, count: 1, sequence: 31, hash: event.hash };
 /** `/export/{what}`. `maxInFlight`: requests at once, of which a quarter may be exports. */
 export function exportRoutes(app: App, services: Services & { maxInFlight: number }): void {
   const limit = new StreamLimit(Math.max(1, Math.floor(services.maxInFlight / 4)), maxPerTenant);
-  for (const { what, scopes, query, summary, description, example } of routes) {
+  for (const { what, scopes, query, summary, description, example, errors = [] } of routes) {
     const takesAfter = 'after_sequence' in query.properties;
     const schema = { type: 'string' };
     const resume = takesAfter
@@ -125,11 +132,12 @@ export function exportRoutes(app: App, services: Services & { maxInFlight: numbe
               description,
               `Everything is as of one position of the log, which \`X-Through-Sequence\` names. The last line of NDJSON is \`{"end": true, "count", "sequence", "hash"}\`; without it the export was cut.${resume} A client that reads nothing for a minute is cut.`,
             ].join('\n\n'),
+            errors,
             answers: {
               200: {
                 description: 'The records',
                 headers: ['X-Through-Sequence'],
-                unwrappedType: query.properties['format'] === format ? '*/*' : ndjson,
+                unwrappedType: (query.properties as { format: unknown }).format === onlyLines ? ndjson : '*/*',
                 schema,
                 example: `${JSON.stringify(example)}\n${JSON.stringify(end)}\n`,
               },
@@ -146,18 +154,26 @@ export function exportRoutes(app: App, services: Services & { maxInFlight: numbe
   }
 }
 
+const takesFilters = ['transactions', 'entries'];
+
 async function sendExport(
   what: string,
   request: FastifyRequest,
   reply: FastifyReply,
-  { auditor, shutdown }: Services,
+  { auditor, ledger, times, shutdown }: Services,
   limit: StreamLimit,
 ): Promise<FastifyReply> {
-  const { format: form = 'ndjson', after_sequence: after = 0 } = request.query as { format?: string; after_sequence?: number };
   const { tenantId } = request.caller;
+  const query = await withKept(request.query as Static<typeof exportQuery>, async (name) => {
+    const { filter } = await ledger.getFilter({ tenantId, name }, callOptions(request, 5_000));
+    return filter?.query ?? '';
+  });
+  const { format: form = 'ndjson', after_sequence: after = 0 } = query;
   const leave = limit.enter(tenantId);
   reply.raw.once('close', leave);
-  const answers = auditor.export({ tenantId, what, format: form, afterSequence: BigInt(after) }, callOptions(request, exportTimeoutMs));
+  const filter = takesFilters.includes(what) ? { filter: await listRequest(times, tenantId, query) } : {};
+  const rpcRequest = { tenantId, what, format: form, afterSequence: BigInt(after), ...filter };
+  const answers = auditor.export(rpcRequest, callOptions(request, exportTimeoutMs));
   const messages = answers[Symbol.asyncIterator]();
   const first = await messages.next();
   if (first.done === true) throw new Error('the auditor answered an export without its sequence');

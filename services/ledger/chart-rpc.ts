@@ -1,11 +1,6 @@
 // The RPCs of the chart and of all reads: check the request's fields, then run the use case.
 import type { ServiceImpl } from '@connectrpc/connect';
-import type {
-  GetHierarchyRequest,
-  LedgerService,
-  ListTransactionsRequest,
-  NewAccount as NewAccountMessage,
-} from '../../proto/gen/ledger/v1/ledger_pb.js';
+import type { GetHierarchyRequest, LedgerService, NewAccount as NewAccountMessage } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { FairSemaphore } from '../platform/fair-semaphore.ts';
 import { Refusal } from './accounting.ts';
 import { checkedBlocked, checkedLimits } from './account-rules.ts';
@@ -20,7 +15,6 @@ import { nested, readHierarchy, type Wanted } from './hierarchy.ts';
 import { checkedLimit, pageOf } from './page.ts';
 import { maxLevels } from './parents.ts';
 import { getTransaction, listTransactions } from './reads.ts';
-import type { TimeRange } from './time-range.ts';
 import { accountTypes, businessTypes } from './templates.ts';
 import {
   checkedCode,
@@ -35,10 +29,8 @@ import {
   tenantOf,
 } from './fields.ts';
 import { auditContextOf, withTraceparent } from './mapping.ts';
-import { checkedMetadataFilters, checkedWords } from './search-fields.ts';
+import { timeRangeOf, transactionFilterOf } from './search-fields.ts';
 import type { TenantCalls } from './tenant-calls.ts';
-
-const kinds = ['single', 'double', 'reversal', 'exchange', 'capture', 'closing'] as const;
 
 // How much longer than a part of its chart took a tenant waits for the next one: read in a loop, it leaves most of the time to others' postings.
 const hierarchyRest = 4;
@@ -119,21 +111,8 @@ export function chartAndReads({ pool, changed }: TenantCalls): Partial<ServiceIm
       return { transaction: await getTransaction(pool.of(tenant, signal), tenant, id) };
     },
     async listTransactions(request, { signal }) {
-      const filter = {
-        accountCode: optional(request.accountCode, (code) => checkedCode('account_code', code)),
-        currency: optional(request.currency, (currency) => checkedCurrency('currency', currency)),
-        reference: optional(request.reference, (text) => checkedText('reference', text, { max: 255 })),
-        idempotencyKey: optional(request.idempotencyKey, (text) => checkedText('idempotency_key', text, { min: 1, max: 255 })),
-        kind: optional(request.kind, (kind) => oneOf('kind', kind, kinds)),
-        hold: optional(request.holdId, (id) => checkedId('hold_id', 'hold', id)),
-        reverses: optional(request.reverses, (id) => checkedId('reverses', 'txn', id)),
-        metadata: request.metadata.length === 0 ? undefined : checkedMetadataFilters(request.metadata),
-        words: optional(request.words, checkedWords),
-        ...effectiveRangeOf(request),
-        ...timeRangeOf(request),
-      };
       const tenant = tenantOf(request);
-      return listTransactions(pool.of(tenant, signal), tenant, filter, pageOf(request));
+      return listTransactions(pool.of(tenant, signal), tenant, transactionFilterOf(request), pageOf(request));
     },
     async getHold(request, { signal }) {
       const id = checkedId('hold_id', 'hold', request.holdId);
@@ -230,31 +209,6 @@ function wantedOf(request: Omit<GetHierarchyRequest, '$typeName' | '$unknown'>):
 function checkedVersion(version: bigint): bigint {
   if (version < 1n) throw invalid('version', 'min', version.toString(), 'version must be at least 1');
   return version;
-}
-
-// The last millisecond of the year 9999, the last that ISO 8601 with four digits can express.
-const latestMs = 253_402_300_799_999n;
-
-function timeRangeOf({ startMs, endMs }: TimeRange): TimeRange {
-  for (const [field, time] of Object.entries({ start_date: startMs, end_date: endMs })) {
-    if (time !== undefined && (time < 0n || time > latestMs)) {
-      throw invalid(field, 'datetime', time.toString(), `${field} must be from 1970 to 9999`);
-    }
-  }
-  return { startMs, endMs };
-}
-
-type EffectiveRange = Pick<ListTransactionsRequest, 'effectiveFromMs' | 'effectiveToMs'>;
-
-function effectiveRangeOf({ effectiveFromMs: from, effectiveToMs: to }: EffectiveRange): Partial<Record<keyof EffectiveRange, number>> {
-  // Nothing counts before 1970.
-  const checked = (field: string, ms: bigint) => (ms < 0n ? -1 : checkedTime(field, ms));
-  if (from !== undefined && to !== undefined && from > to)
-    throw invalid('effective_from', 'oneof', new Date(Number(from)).toISOString(), 'effective_from must not be after effective_to');
-  return {
-    ...(from !== undefined && { effectiveFromMs: checked('effective_from', from) }),
-    ...(to !== undefined && { effectiveToMs: checked('effective_to', to) }),
-  };
 }
 
 // An account that the request itself names: an impossible code is an unknown account, not a malformed field.

@@ -374,7 +374,11 @@ test('transactions are found by when they count, also those recorded at another 
   for (let number = 0; number < 40; number++) {
     const other = number % 3 === 0 ? 'C' : 'B';
     const effectiveMs = number % 2 === 0 ? undefined : BigInt(startMs - ((number * 7) % 11) * day);
-    const posting = { tenantId, entries: entries('A debit 1.00 NGN', `${other} credit 1.00 NGN`), ...(effectiveMs !== undefined && { effectiveMs }) };
+    const posting = {
+      tenantId,
+      entries: entries('A debit 1.00 NGN', `${other} credit 1.00 NGN`),
+      ...(effectiveMs !== undefined && { effectiveMs }),
+    };
     all.unshift((await ledger.client.postTransaction({ posting })).transaction!);
   }
   const countsAt = ({ createdMs, effectiveMs }: Transaction) => Number(effectiveMs ?? createdMs);

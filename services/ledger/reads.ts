@@ -5,7 +5,7 @@ import { toId } from '../platform/ids.ts';
 import { epochMs, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { countFitting, positionOf, type Page } from './page.ts';
-import { rarePrefixes } from './metadata-search.ts';
+import { checkIndexes } from './metadata-search.ts';
 import { QueryParameters, logRangeOf } from './time-range.ts';
 import { searchOf, turnsOf, type TransactionFilter, type Turn } from './transaction-search.ts';
 import { decodePosted, transactionOf } from './mapping.ts';
@@ -83,10 +83,32 @@ export async function listTransactions(
   };
 }
 
+/**
+ * The positions, ascending, of transactions that match, after one position and up to another. Null: there are more than `most`.
+ */
+export async function matchingSequences(
+  pool: Connections,
+  tenant: string,
+  filter: TransactionFilter,
+  { after, through, most }: { after: bigint; through: bigint; most: number },
+): Promise<bigint[] | null> {
+  const found: bigint[] = [];
+  for (let before: bigint | null = through + 1n; before !== null;) {
+    const page: Rows = await readPage(pool, tenant, { ...filter, afterSequence: after }, most, before);
+    found.push(...page.rows.map(({ sequence }) => sequence));
+    if (found.length > most) return null;
+    // A page that large rows have cut off goes on before its last.
+    before = page.nextBefore ?? (page.isCut ? (found.at(-1) ?? null) : null);
+  }
+  return found.reverse();
+}
+
 interface Rows {
   rows: TransactionRow[];
   /** The position before which nothing was examined; null at the end. */
   nextBefore: bigint | null;
+  /** Whether rows that were found are more than fit into a page. */
+  isCut?: boolean;
 }
 
 /** The transactions of a page, and one more if there is one. */
@@ -100,8 +122,7 @@ async function readPage(
   const { currency } = filter;
   const found: TransactionRow[] = [];
   let nextBefore: bigint | null = before ?? null;
-  const { metadata = [] } = filter;
-  const rare = metadata.length === 0 ? [] : await rarePrefixes(pool, tenant, metadata);
+  const rare = await checkIndexes(pool, tenant, filter);
   for (const turn of turnsOf(filter, rare, limit)) {
     const read: Rows = await readRows(pool, tenant, filter, nextBefore ?? undefined, turn);
     nextBefore = read.nextBefore;
@@ -109,7 +130,7 @@ async function readPage(
       // The statement may have found the bytes of a currency in a text.
       if (currency !== undefined && !decodePosted(row.payload).entries.some((entry) => entry.currency === currency)) continue;
       found.push(row);
-      if (found.length > countFitting(found, limit)) return { rows: found, nextBefore: null };
+      if (found.length > countFitting(found, limit)) return { rows: found, nextBefore: null, isCut: true };
     }
     if (nextBefore === null) break;
   }

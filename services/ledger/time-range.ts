@@ -6,6 +6,8 @@ export interface TimeRange {
   startMs?: bigint | undefined;
   /** Exclusive. */
   endMs?: bigint | undefined;
+  /** Only later positions of the log. */
+  afterSequence?: bigint | undefined;
 }
 
 /** Parameters of a statement under construction. $1 is the tenant. */
@@ -54,16 +56,18 @@ export interface LogRange {
 }
 
 /** The range of the log that a time range covers, before a sequence if one is given. */
-export function logRangeOf(query: QueryParameters, { startMs, endMs }: TimeRange, before?: bigint): LogRange {
+export function logRangeOf(query: QueryParameters, { startMs, endMs, afterSequence }: TimeRange, before?: bigint): LogRange {
   const low = startMs === undefined ? '1' : firstAt(query, startMs);
   const high = endMs === undefined ? '1' : firstAt(query, endMs);
   const last = before === undefined ? '' : query.value(before);
+  const first = afterSequence === undefined ? '0' : `${query.value(afterSequence)}::bigint`;
   const ends = [...(last === '' ? [] : [last]), ...(endMs === undefined ? [] : ['(select high from bounds)'])];
   return {
-    low: startMs === undefined ? '1' : '(select low from bounds)',
+    low: `greatest(${first} + 1, ${startMs === undefined ? '1' : '(select low from bounds)'})`,
     end: `least(${[...ends, 'coalesce((select sequence + 1 from heads where tenant_id = $1), 1)'].join()})`,
     with: `with bounds as materialized (select ${low} as low, ${high} as high)`,
     keep: (sequence) => [
+      ...(afterSequence === undefined ? [] : [`${sequence} > ${first}`]),
       ...(last === '' ? [] : [`${sequence} < ${last}`]),
       ...(startMs === undefined ? [] : [`${sequence} >= (select low from bounds)`]),
       ...(endMs === undefined ? [] : [`${sequence} < (select high from bounds)`]),

@@ -65,11 +65,8 @@ export async function indexState(client: pg.Client, tenant: string, locked = fal
 }
 
 /** The rows of a table that follow from the log of the tenant `$1`, as a condition. */
-export function derivedRows(table: string, { keys, through }: IndexState): string {
-  const conditions: Record<string, string> = {
-    transaction_metadata: `key in (${['', ...keys].map((key) => pg.escapeLiteral(key)).join()})`,
-    transaction_texts: `sequence <= ${through}`,
-    volumes: `${through} > 0`,
-  };
-  return `tenant_id = $1 and ${conditions[table] ?? 'true'}`;
+export function derivedRows(table: string, { keys }: IndexState): string {
+  return table === 'transaction_metadata'
+    ? `tenant_id = $1 and key in (${['', ...keys].map((key) => pg.escapeLiteral(key)).join()})`
+    : 'tenant_id = $1';
 }

@@ -262,6 +262,22 @@ test('rows of a key whose index is not complete are no finding, and a rebuild ke
   await putBack();
 });
 
+// Else the auditor, which begins anew, would add them a second time.
+test('words and volumes of an index whose progress was lost are found, and a rebuild removes them', async () => {
+  const progress = `(select jsonb_agg(to_jsonb(i)) from search_indexes i where tenant_id = $1 and name = '')`;
+  const { rows } = await audit.operator.query<{ kept: unknown }>(`select ${progress} as kept`, [tenant]);
+  await audit.change(tenant, `delete from search_indexes where tenant_id = $1 and name = ''`);
+  const surplus = ['transaction_texts', 'volumes'].map((table) => expect.stringContaining(`${table} has `) as string);
+  expect(await audit.verified(tenant)).toEqual(surplus);
+  expect(await audit.rebuilt(tenant)).not.toEqual([]);
+  expect(await audit.verified(tenant)).toEqual([]);
+  await audit.change(
+    tenant,
+    `insert into search_indexes select * from jsonb_populate_recordset(null::search_indexes, '${JSON.stringify(rows[0]?.kept)}') where tenant_id = $1`,
+  );
+  await putBack();
+});
+
 test('state cached before a head was lost is not valid after it is restored', async () => {
   const { tenantId: other, tenant: its } = newTenant();
   const purse = { tenantId: other, accountCode: 'purse', name: 'n', type: 'liability', allowNegative: false };

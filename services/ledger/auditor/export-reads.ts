@@ -6,13 +6,16 @@ import { net, type Side } from '../accounting.ts';
 import { accountColumns, recordOf as accountOf, type AccountRow } from '../chart.ts';
 import { eventColumns, type EventRow } from '../events.ts';
 import { genesisHash } from '../log.ts';
-import { recordOf, type TransactionRow } from '../reads.ts';
+import { matchingSequences, recordOf, type TransactionRow } from '../reads.ts';
 import { totalsAt } from '../totals.ts';
+import type { TransactionFilter } from '../transaction-search.ts';
 import { inSnapshot } from './snapshot.ts';
 
 // Rows of the log have some 60 KiB at most.
 const pageRows = 200;
 const accountRows = 500;
+// Positions that are searched at once.
+const maxWidth = 1n << 20n;
 // Of one page.
 const statementMs = 10_000;
 
@@ -24,6 +27,8 @@ export interface ExportScope {
   /** Positions of the log: after the first, up to the second. */
   after: bigint;
   through: bigint;
+  /** Which transactions; undefined: all. */
+  filter?: TransactionFilter | undefined;
 }
 
 /** An event with the hash of the one before. */
@@ -49,14 +54,13 @@ export async function* readEvents({ connections, tenant, after, through }: Expor
 }
 
 /** Transactions, oldest first, as they were at `through`: what reversed them later is left out. */
-export async function* readTransactions({ connections, tenant, after, through }: ExportScope): AsyncGenerator<Transaction[]> {
-  for (let from = after; from < through;) {
+export async function* readTransactions(scope: ExportScope): AsyncGenerator<Transaction[]> {
+  const { connections, tenant, through } = scope;
+  for await (const sequences of scope.filter === undefined ? allPositions(scope) : matchingPositions(scope, scope.filter)) {
     const [rows] = await readTenant<[TransactionRow[]]>(connections, tenant, {
       name: 'export_transactions',
-      text: `with page as materialized (
-          select sequence from transactions where tenant_id = $1 and sequence > $2 and sequence <= $3 order by sequence limit ${pageRows})
-        select t.sequence, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by, part.payload as part_payload
-        from page
+      text: `select t.sequence, ${epochMs('t.created_at')} as created_ms, l.payload, r.id as reversed_by, part.payload as part_payload
+        from unnest($2::bigint[]) as page (sequence)
         join transactions t on t.tenant_id = $1 and t.sequence = page.sequence
         join log l on l.tenant_id = $1 and l.sequence = page.sequence
         left join transactions r on r.tenant_id = $1 and r.reverses = t.id and r.sequence <= $3
@@ -64,10 +68,40 @@ export async function* readTransactions({ connections, tenant, after, through }:
           select e.payload from parts p join log e on e.tenant_id = $1 and e.sequence = p.sequence
           where p.tenant_id = $1 and p.of = t.id and p.sequence <= $3 order by p.number desc limit 1) part on true
         order by t.sequence`,
-      values: [tenant, from, through],
+      values: [tenant, sequences, through],
     });
     yield rows.map((row) => recordOf(tenant, row));
-    from = rows.length < pageRows ? through : (rows.at(-1)?.sequence ?? through);
+  }
+}
+
+async function* allPositions({ connections, tenant, after, through }: ExportScope): AsyncGenerator<bigint[]> {
+  for (let from = after; from < through;) {
+    const [rows] = await readTenant<[{ sequence: bigint }[]]>(connections, tenant, {
+      name: 'export_positions',
+      text: `select sequence from transactions where tenant_id = $1 and sequence > $2 and sequence <= $3 order by sequence limit ${pageRows}`,
+      values: [tenant, from, through],
+    });
+    const last = rows.at(-1)?.sequence;
+    if (last === undefined) return;
+    yield rows.map(({ sequence }) => sequence);
+    from = last;
+  }
+}
+
+// The search reads the newest first, so it is asked for ranges of the log, wider ones where few match.
+async function* matchingPositions(scope: ExportScope, filter: TransactionFilter): AsyncGenerator<bigint[]> {
+  const { connections, tenant, after, through } = scope;
+  let width = BigInt(pageRows);
+  for (let from = after; from < through;) {
+    const to = from + width < through ? from + width : through;
+    const found = await matchingSequences(connections, tenant, filter, { after: from, through: to, most: pageRows });
+    if (found === null) {
+      width /= 2n;
+      continue;
+    }
+    if (found.length > 0) yield found;
+    if (found.length < pageRows / 4 && width < maxWidth) width *= 2n;
+    from = to;
   }
 }
 

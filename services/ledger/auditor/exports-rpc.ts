@@ -1,9 +1,12 @@
 // The RPC of exports: checks the request's fields, then reads.
 import { invalid, oneOf, tenantOf } from '../fields.ts';
+import { checkIndexes } from '../metadata-search.ts';
+import { transactionFilterOf } from '../search-fields.ts';
 import { exportFormats, exportOf, exported } from './exports.ts';
 import type { AuditHandlers, AuditorParts } from './parts.ts';
 
 const hasSequence: readonly string[] = ['events', 'transactions', 'entries'];
+const hasFilters: readonly string[] = ['transactions', 'entries'];
 const onlyLines: readonly string[] = ['events', 'everything'];
 
 /** The handler of exports. */
@@ -19,7 +22,13 @@ export function exportHandlers({ exports: pool }: AuditorParts): AuditHandlers {
       if (afterSequence < 0n) throw invalid('after_sequence', 'min', shown, 'after_sequence must not be negative');
       if (afterSequence > 0n && !hasSequence.includes(what))
         throw invalid('after_sequence', 'oneof', shown, `after_sequence must be left out for ${what}, whose records have no sequence`);
-      for await (const part of exportOf(pool.of(tenant, signal), tenant, { what, format, afterSequence }))
+      const filter = request.filter && transactionFilterOf(request.filter);
+      const connections = pool.of(tenant, signal);
+      const asked = Object.entries(filter ?? {}).find(([, value]) => value !== undefined);
+      if (asked && !hasFilters.includes(what)) throw invalid('filter', 'oneof', asked[0], `filter must be left out for ${what}`);
+      // Before the first message, so that the caller gets the error.
+      if (filter) await checkIndexes(connections, tenant, filter);
+      for await (const part of exportOf(connections, tenant, { what, format, afterSequence, filter: asked && filter }))
         yield 'through' in part ? { throughSequence: part.through } : { bytes: part.bytes };
     },
   };

@@ -176,6 +176,37 @@ test('what is posted meanwhile is not in an export, and changes nothing in it', 
   expect(after.lines.find(({ data }) => data.account_code === 'a').data.name).toBe('renamed');
 });
 
+test('filters leave out what the list leaves out, and a cut export goes on with them', async () => {
+  const filters = [
+    { currency: 'USD' },
+    { accountCode: 'c' },
+    { kind: 'reversal' },
+    { accountCode: 'b', kind: 'double' },
+    { reference: 'x' },
+  ];
+  for (const filter of filters) {
+    const listed: bigint[] = [];
+    for (let cursor = ''; ;) {
+      const page = await ledger.client.listTransactions({ tenantId, limit: 100, cursor, ...filter });
+      listed.unshift(...page.transactions.map(({ sequence }) => sequence).reverse());
+      if ((cursor = page.nextCursor) === '') break;
+    }
+    const exportedOf = async (what: string, afterSequence = 0n) => {
+      const request = { tenantId, what, format: 'ndjson', afterSequence, filter: { tenantId, ...filter } };
+      const parts = await Array.fromAsync(auditor.client.export(request, options));
+      const lines = Buffer.concat(parts.map(({ bytes }) => bytes))
+        .toString()
+        .trimEnd()
+        .split('\n');
+      return lines.slice(0, -1).map((line) => BigInt(JSON.parse(line).sequence));
+    };
+    expect([filter, await exportedOf('transactions')]).toEqual([filter, listed]);
+    const middle = listed[Math.floor(listed.length / 2)] ?? 0n;
+    expect(await exportedOf('transactions', middle)).toEqual(listed.filter((sequence) => sequence > middle));
+    expect([...new Set(await exportedOf('entries'))]).toEqual(listed);
+  }
+});
+
 test('CSV has a header, a row for each record, and no formulas', async () => {
   for (const [what, columns] of Object.entries({ transactions: 15, entries: 13, accounts: 16, balances: 6 })) {
     const [{ text }, { lines }] = [await read(what, 0n, 'csv'), await read(what)];
@@ -205,6 +236,9 @@ test('bad requests name their field', async () => {
     [{ tenantId, what: 'entries', format: 'csv', afterSequence: -1n }, 'after_sequence', 'min'],
     [{ tenantId, what: 'accounts', format: 'csv', afterSequence: 1n }, 'after_sequence', 'oneof'],
     [{ what: 'entries', format: 'csv' }, 'tenant_id', 'required'],
+    [{ tenantId, what: 'accounts', format: 'csv', filter: { kind: 'double' } }, 'filter', 'oneof'],
+    [{ tenantId, what: 'entries', format: 'csv', filter: { kind: 'x' } }, 'kind', 'oneof'],
+    [{ tenantId, what: 'entries', format: 'csv', filter: { metadata: [{ key: 'k', values: ['v'] }] } }, 'metadata.k', 'oneof'],
   ];
   for (const [request, field, tag] of bad) {
     const call = Array.fromAsync(auditor.client.export(request));

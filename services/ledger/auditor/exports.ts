@@ -3,6 +3,7 @@ import type { Connections } from '../../platform/postgres.ts';
 import { csvLine } from '../reports/formats/csv.ts';
 import { readAccounts, readBalances, readEvents, readTransactions, type ExportScope } from './export-reads.ts';
 import { accountForm, balanceForm, entryForm, eventForm, transactionForm, type RecordForm } from './export-records.ts';
+import type { TransactionFilter } from '../transaction-search.ts';
 import { inSnapshot, streamSnapshot, type Head } from './snapshot.ts';
 
 /** What can be exported. */
@@ -20,6 +21,8 @@ export interface ExportRequest {
   format: (typeof exportFormats)[number];
   /** Only later records, of those that have a sequence. */
   afterSequence: bigint;
+  /** Which transactions and entries; undefined: all. */
+  filter?: TransactionFilter | undefined;
 }
 
 /** The position as of which the export reads, or a part of its text. */
@@ -51,7 +54,7 @@ export async function* exportOf(connections: Connections, tenant: string, reques
     return;
   }
   const head = await inSnapshot(connections, tenant, { statementMs }, (snapshot) => Promise.resolve(snapshot.head));
-  const scope = { connections, tenant, after: request.afterSequence, through: head.sequence };
+  const scope = { connections, tenant, after: request.afterSequence, through: head.sequence, filter: request.filter };
   yield { through: head.sequence };
   if (request.what === 'events') yield* writer.write(eventForm(tenant), readEvents(scope));
   else if (request.what === 'transactions') yield* writer.write(transactionForm, readTransactions(scope));
