@@ -24,7 +24,7 @@ export function transactionRoutes(app: App, { ledger, times }: Services): void {
           description: [
             `Newest first. ${shortPages} A page may be empty if few of many transactions match: go on while \`has_more\`.`,
             '`metadata.<key>=value` finds transactions by a key in `indexed_metadata` of the books: a string, number or boolean at the top level as text, at most 255 characters. A trailing `*` is a prefix. The same key again, at most 16 times: one of them. Up to 4 keys, all must fit. Postings are found at once, older ones when the key is `ready` (before that 409 `index_building`).',
-            '`q` finds words at most two seconds after their posting, later while thousands are posted each second.',
+            '`q` finds words at most two seconds after their posting, later while thousands are posted each second. Until a log is indexed for the first time it answers 409 `index_building`.',
           ].join('\n\n'),
           errors: ['index_building', 'filter_not_found'],
           answers: {

@@ -17,33 +17,52 @@ export interface MetadataFilter {
 const maxSorted = 4_000;
 
 /**
- * Checks that all keys are indexed, and returns those of the filters whose prefixes fit few texts. Throws {@link Refusal}: `validation_failed` with
- * the tag `oneof` for a key that is not declared, and `index_building`.
+ * Checks that what a search needs is indexed, and returns those of the filters whose prefixes fit few texts. Throws {@link Refusal}:
+ * `validation_failed` with the tag `oneof` for a key that is not declared, and `index_building`.
  */
-export async function rarePrefixes(pool: Connections, tenant: string, filters: MetadataFilter[]): Promise<MetadataFilter[]> {
-  const withPrefixes = filters.filter(({ prefixes }) => prefixes.length > 0);
+export async function checkIndexes(
+  pool: Connections,
+  tenant: string,
+  { metadata = [], words }: { metadata?: MetadataFilter[] | undefined; words?: string[] | undefined },
+): Promise<MetadataFilter[]> {
+  if (metadata.length === 0 && words === undefined) return [];
+  const withPrefixes = metadata.filter(({ prefixes }) => prefixes.length > 0);
   const query = new QueryParameters(tenant);
   const counts = withPrefixes.map((each) => `(select count(*) from (${textsOf(query, each)} limit ${maxSorted + 1}) as found)`);
-  const [rows] = await readTenant<[{ record: string | null; ready: string[] | null; counts: bigint[] }[]]>(pool, tenant, {
+  const [rows] = await readTenant<[IndexesRow[]]>(pool, tenant, {
     text: `select (select record from books where tenant_id = $1) as record,
-      (select array(${readyKeys}) from books where tenant_id = $1) as ready, array[${counts.join()}]::bigint[] as counts`,
+      (select array(${readyKeys}) from books where tenant_id = $1) as ready,
+      not exists (select from heads where tenant_id = $1) or exists (
+        select from search_indexes where tenant_id = $1 and name = '' and caught_up) as "hasWords",
+      array[${counts.join()}]::bigint[] as counts`,
     values: query.values,
   });
-  const { record = null, ready, counts: found } = rows[0] ?? {};
+  const { record, ready, hasWords, counts: found } = rows[0] as IndexesRow;
   const declared = record === null ? [] : (JSON.parse(record) as BooksSettings).indexed_metadata;
-  for (const { key } of filters) {
+  for (const { key } of metadata) {
     const field = `metadata.${key}`;
     if (!declared.includes(key)) {
       throw invalid(field, 'oneof', key, `${field} is not indexed: indexed_metadata of the books has ${declared.join(', ') || 'no key'}`);
     }
-    if (ready?.includes(key)) continue;
-    const message = `the index of ${field} is being built: try again later`;
-    throw new Refusal('index_building', message, { field, tag: 'index_building', value: key });
+    if (ready?.includes(key) !== true) throw building(field, key);
   }
-  return withPrefixes.filter((_, index) => Number(found?.[index]) <= maxSorted);
+  if (words !== undefined && !hasWords) throw building('q', 'q');
+  return withPrefixes.filter((_, index) => Number(found[index]) <= maxSorted);
 }
 
-/** A statement that reads the newest positions of a filter. One with prefixes must be one of {@link rarePrefixes}. */
+interface IndexesRow {
+  record: string | null;
+  ready: string[] | null;
+  /** Words of what was posted long ago are indexed. */
+  hasWords: boolean;
+  counts: bigint[];
+}
+
+function building(field: string, value: string): Refusal {
+  return new Refusal('index_building', `the index of ${field} is being built: try again later`, { field, tag: 'index_building', value });
+}
+
+/** A statement that reads the newest positions of a filter. One with prefixes must be one of {@link checkIndexes}. */
 export function newestWithMetadata(query: QueryParameters, filter: MetadataFilter, range: LogRange, count: string): string {
   const kept = range.keep('m.sequence').map((condition) => ` and ${condition}`);
   if (filter.prefixes.length > 0) {

@@ -5,7 +5,7 @@ import { toId } from '../platform/ids.ts';
 import { epochMs, readTenant, type Client, type Connections } from '../platform/postgres.ts';
 import { Refusal } from './accounting.ts';
 import { countFitting, positionOf, type Page } from './page.ts';
-import { rarePrefixes } from './metadata-search.ts';
+import { checkIndexes } from './metadata-search.ts';
 import { QueryParameters, logRangeOf } from './time-range.ts';
 import { searchOf, turnsOf, type TransactionFilter, type Turn } from './transaction-search.ts';
 import { decodePosted, transactionOf } from './mapping.ts';
@@ -122,8 +122,7 @@ async function readPage(
   const { currency } = filter;
   const found: TransactionRow[] = [];
   let nextBefore: bigint | null = before ?? null;
-  const { metadata = [] } = filter;
-  const rare = metadata.length === 0 ? [] : await rarePrefixes(pool, tenant, metadata);
+  const rare = await checkIndexes(pool, tenant, filter);
   for (const turn of turnsOf(filter, rare, limit)) {
     const read: Rows = await readRows(pool, tenant, filter, nextBefore ?? undefined, turn);
     nextBefore = read.nextBefore;

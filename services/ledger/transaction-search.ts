@@ -30,7 +30,7 @@ const lastExamined = 4_000;
 // Rows that turns after the first read at least, because some only look as if they matched.
 const minRead = 51;
 // Spans of 16,384 positions that a search for words examines at most.
-const maxSpans = 256;
+const maxSpans = 1_024;
 
 /** From which index a turn takes its positions, and how far it goes. */
 export interface Turn {

@@ -1,6 +1,6 @@
 // The RPC of exports: checks the request's fields, then reads.
 import { invalid, oneOf, tenantOf } from '../fields.ts';
-import { rarePrefixes } from '../metadata-search.ts';
+import { checkIndexes } from '../metadata-search.ts';
 import { transactionFilterOf } from '../search-fields.ts';
 import { exportFormats, exportOf, exported } from './exports.ts';
 import type { AuditHandlers, AuditorParts } from './parts.ts';
@@ -27,7 +27,7 @@ export function exportHandlers({ exports: pool }: AuditorParts): AuditHandlers {
       const asked = Object.entries(filter ?? {}).find(([, value]) => value !== undefined);
       if (asked && !hasFilters.includes(what)) throw invalid('filter', 'oneof', asked[0], `filter must be left out for ${what}`);
       // Before the first message, so that the caller gets the error.
-      if (filter?.metadata) await rarePrefixes(connections, tenant, filter.metadata);
+      if (filter) await checkIndexes(connections, tenant, filter);
       for await (const part of exportOf(connections, tenant, { what, format, afterSequence, filter: asked && filter }))
         yield 'through' in part ? { throughSequence: part.through } : { bytes: part.bytes };
     },

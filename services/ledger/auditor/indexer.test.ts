@@ -86,7 +86,7 @@ test('a key that was taken back and declared again finds what came between', asy
 });
 
 test('an index that is being built is refused', async () => {
-  const { tenant, post, declare, ready, by } = await newBook();
+  const { tenant, post, declare, ready, by, find } = await newBook();
   await post({ metadata: '{"k":"x"}' });
   await declare('k');
   await ready('k');
@@ -95,8 +95,15 @@ test('an index that is being built is refused', async () => {
     await client.query(`select pg_advisory_xact_lock(hashtextextended('index ' || $1, 0))`, [tenant]);
     await inTransaction(auditor.pool, [tenant], (other) => other.query(`update search_indexes set through = 0 where name = 'k'`));
     expect(await refusal(by(['k', 'x']))).toMatchObject({ reason: 'index_building', field: 'metadata.k', value: 'k' });
+    await inTransaction(auditor.pool, [tenant], (other) => other.query(`update search_indexes set caught_up = false where name = ''`));
+    expect(await refusal(find({ words: 'x' }))).toMatchObject({ reason: 'index_building', field: 'q', value: 'q' });
+    await post();
   });
   await ready('k');
+  await until(
+    () => find({ words: 'x' }).catch(() => null),
+    (found) => found !== null,
+  );
 });
 
 test('words of description and reference are found, folded, all of them, also beginnings', async () => {
@@ -117,6 +124,7 @@ test('words of description and reference are found, folded, all of them, also be
   expect(await words('inv', { accountCode: 'a', reference: 'INV-1001' })).toEqual([one]);
   expect(await words(`x'y | !inv`)).toEqual([]);
   const other = await newBook();
+  await other.indexed();
   expect(await other.find({ words: 'inv' })).toEqual([]);
   for (const [text, tag] of [
     ['', 'required'],

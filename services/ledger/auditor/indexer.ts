@@ -21,6 +21,8 @@ export interface IndexerOptions {
 const stepEvents = 500;
 // After a step it rests three times as long, so that postings keep most of a busy machine.
 const restFactor = 3;
+// After a look at many tenants that found nothing it rests longer.
+const lookFactor = 10;
 const retryMs = 1_000;
 
 /** An index of a tenant that lacks events. `name`: a key of metadata, or empty for words and volumes. */
@@ -68,7 +70,10 @@ export class Indexer {
     while (!signal.aborted) {
       const started = performance.now();
       const restMs = await this.round().then(
-        (hasWorked) => (hasWorked ? restFactor * (performance.now() - started) : pollMs),
+        (hasWorked) => {
+          const workedMs = performance.now() - started;
+          return hasWorked ? restFactor * workedMs : Math.max(pollMs, lookFactor * workedMs);
+        },
         (error: unknown) => {
           if (!signal.aborted) logger.warn({ err: error }, 'indexing failed');
           return retryMs;
@@ -119,9 +124,10 @@ async function step(client: Client, tenant: string, name: string, since: bigint)
   else await addMetadata(client, tenant, name, postings);
   await client.query({
     name: 'keep_index_progress',
-    text: `insert into search_indexes (tenant_id, name, since, through) values ($1, $2, $3, $4)
-      on conflict (tenant_id, name) do update set since = excluded.since, through = excluded.through`,
-    values: [tenant, name, since, through],
+    text: `insert into search_indexes (tenant_id, name, since, through, caught_up) values ($1, $2, $3, $4, $5)
+      on conflict (tenant_id, name) do update set since = excluded.since, through = excluded.through,
+        caught_up = excluded.caught_up or (search_indexes.caught_up and search_indexes.since = excluded.since)`,
+    values: [tenant, name, since, through, through === progress.until],
   });
 }
 

@@ -8,11 +8,13 @@ const tables = ['search_indexes', 'transaction_texts', 'volumes', 'filters'];
 export class Search extends Migration {
   override up(): void {
     // `name` is a key of metadata, or empty for words and volumes. What stands in the log from `since` on is not the auditor's to index; 0: all is.
+    // `caught_up`: it has been at the end of what is to be indexed.
     this.addSql(`create table search_indexes (
       tenant_id uuid not null,
       name text collate "C" not null,
       since bigint not null,
       through bigint not null,
+      caught_up boolean not null default false,
       primary key (tenant_id, name)
     )`);
     // Besides the words of description and reference a row has one lexeme for its tenant and the span of its sequence.
@@ -22,7 +24,8 @@ export class Search extends Migration {
       words tsvector not null,
       primary key (tenant_id, sequence)
     )`);
-    this.addSql('create index transaction_texts_words on transaction_texts using gin (words) with (gin_pending_list_limit = 512)');
+    // Without a list of pending rows, which each of a search's steps would read.
+    this.addSql('create index transaction_texts_words on transaction_texts using gin (words) with (fastupdate = off)');
     // By the quarter of an hour in which transactions count: no day of a time zone begins within one.
     this.addSql(`create table volumes (
       tenant_id uuid not null,

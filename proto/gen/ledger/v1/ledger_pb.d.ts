@@ -4053,7 +4053,7 @@ export declare const LedgerService: GenService<{
   /**
    * ListTransactions pages through a tenant's transactions, newest first; an unknown account has none. A page of large
    * transactions is shorter than its limit, and a page with `kind` or several filters may be empty: continue while there is a `next_cursor`. Errors:
-   * `index_building` (a key of metadata whose older transactions are not indexed yet).
+   * `index_building` (older transactions are not indexed yet).
    *
    * @generated from rpc ledger.v1.LedgerService.ListTransactions
    */
