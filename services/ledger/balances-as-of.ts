@@ -4,7 +4,7 @@ import { BalanceSchema, DailyBalanceSchema, type Balance, type DailyBalance } fr
 import { addDays, dateOf, dayOf, instantOf, instantsOf, localDay } from '../platform/calendar.ts';
 import { toId } from '../platform/ids.ts';
 import { toDecimal } from '../platform/money.ts';
-import { epochMs, inSnapshot, type Client, type Connections } from '../platform/postgres.ts';
+import { allSettledOrThrow, epochMs, inSnapshot, type Client, type Connections } from '../platform/postgres.ts';
 import { net } from './accounting.ts';
 import { unknownAccount } from './account-reads.ts';
 import { boundOf, knownSequenceOf, type AsOf, type Known } from './as-of.ts';
@@ -12,7 +12,8 @@ import { accountStatement, currencyOf, type AccountRow } from './balances.ts';
 import { getBooks } from './books.ts';
 import { invalid } from './fields.ts';
 import { decodePosted } from './mapping.ts';
-import { placesOf, totalsAt, type AccountTotal, type Bound } from './totals.ts';
+import { firstAtTime } from './time-range.ts';
+import { totalsAt, type AccountTotal, type Bound } from './totals.ts';
 
 const noTotal: AccountTotal = { debits: 0n, credits: 0n, lastShifted: 0n };
 
@@ -22,8 +23,10 @@ const noTotal: AccountTotal = { debits: 0n, credits: 0n, lastShifted: 0n };
  */
 export function getBalanceAsOf(pool: Connections, tenant: string, code: string, requested: string, asOf: AsOf): Promise<Balance> {
   return inSnapshot(pool, [tenant], async (client) => {
-    const { account, currency } = await accountIn(client, tenant, code, requested);
-    const bound = await boundOf(client, tenant, asOf);
+    const [{ account, currency }, bound] = await allSettledOrThrow([
+      accountIn(client, tenant, code, requested),
+      boundOf(client, tenant, asOf),
+    ]);
     const [totals] = await totalsAt(client, tenant, [bound], [account.id]);
     const total = totals?.get(`${account.id} ${currency}`) ?? noTotal;
     const last = await lastCounted(client, tenant, { account: account.id, currency, bound, lastShifted: total.lastShifted });
@@ -58,17 +61,18 @@ async function lastCounted(
   tenant: string,
   { account, currency, bound, lastShifted }: { account: string; currency: string; bound: Bound; lastShifted: bigint },
 ): Promise<Pick<Balance, 'version' | 'updatedMs'> | null> {
-  const place = (await placesOf(client, tenant, [bound.effectiveMs])).places[0] as bigint;
+  const place = `${firstAtTime('to_timestamp(($6::float8 + 1) / 1000.0)')} - 1`;
   const { rows } = await client.query<{ created_ms: number; payload: Buffer }>({
     name: 'last_counted',
-    // Newer than the newest shifted one that counts are only plain ones and those that do not count yet.
+    // Newer than the newest shifted one that counts are only plain ones and those that do not count yet. A sub-select, because row-level security
+    // keeps a coalesce next to a column out of an index's condition.
     text: `select ${epochMs('l.created_at')} as created_ms, l.payload from log l
-      where l.tenant_id = $1 and l.sequence = coalesce((
+      where l.tenant_id = $1 and l.sequence = (select coalesce((
         select e.sequence from entries e
-        where e.tenant_id = $1 and e.account_id = $2 and e.currency = $3 and e.sequence > $4 and e.sequence <= $5
-          and not exists (select from shifted_transactions t where t.tenant_id = $1 and t.sequence = e.sequence)
-        order by e.sequence desc limit 1), $4)`,
-    values: [tenant, account, currency, lastShifted, place < bound.sequence ? place : bound.sequence],
+        where e.tenant_id = $1 and e.account_id = $2 and e.currency = $3 and e.sequence > $4 and e.sequence <= (select least($5, ${place}))
+          and not exists (select from shifted_transactions t where t.tenant_id = $1 and t.sequence = e.sequence offset 0)
+        order by e.sequence desc limit 1), $4))`,
+    values: [tenant, account, currency, lastShifted, bound.sequence, bound.effectiveMs],
   });
   const [row] = rows;
   if (!row) return null;
@@ -101,8 +105,10 @@ export async function listDailyBalances(
   const { timezone } = await getBooks(pool, tenant);
   const days = daysOf(range, timezone);
   return inSnapshot(pool, [tenant], async (client) => {
-    const { account, currency } = await accountIn(client, tenant, code, requested);
-    const sequence = await knownSequenceOf(client, tenant, range.known);
+    const [{ account, currency }, sequence] = await allSettledOrThrow([
+      accountIn(client, tenant, code, requested),
+      knownSequenceOf(client, tenant, range.known),
+    ]);
     const ends = days.flatMap(({ startMs, endMs }, index) => (index === 0 ? [startMs - 1, endMs] : [endMs]));
     const bounds = ends.map((effectiveMs) => ({ effectiveMs, sequence }));
     const totals = (await totalsAt(client, tenant, bounds, [account.id])).map((each) => each.get(`${account.id} ${currency}`) ?? noTotal);

@@ -128,10 +128,12 @@ const childrenOf = (of: string) => `cross join lateral (
 function placesStatement(tenant: string, { root, depth, includeBalances }: Wanted, given?: GivenTotals): Statement {
   const values = [tenant, depth ?? maxLevels, includeBalances, ...(root === undefined ? [] : [root]), ...(given ?? [])];
   const first = values.length - 3;
+  // A full join is hashed; the planner, which expects few accounts, would compare each with each.
   const totals = given
-    ? `join unnest($${first}::uuid[], $${first + 1}::text[], $${first + 2}::numeric[], $${first + 3}::numeric[])
-        as b (account_id, currency, debits, credits) on b.account_id = below.id`
-    : `cross join lateral (
+    ? `(select path, currency, debits, credits from below
+        full join unnest($${first}::uuid[], $${first + 1}::text[], $${first + 2}::numeric[], $${first + 3}::numeric[])
+          as b (account_id, currency, debits, credits) on b.account_id = below.id offset 0) as b where currency is not null`
+    : `below cross join lateral (
         select currency, debits, credits from balances where tenant_id = $1 and account_id = below.id offset 0) b`;
   return {
     ...(!given && { name: root === undefined ? 'hierarchy' : 'hierarchy_below' }),
@@ -147,7 +149,7 @@ function placesStatement(tenant: string, { root, depth, includeBalances }: Wante
         select a.code, a.id, a.is_group, below.level, below.path from below ${childrenOf('below')}
           where below.is_group and below.level = $2),
       own as (
-        select path, currency, sum(debits) as debits, sum(credits) as credits from below ${totals} group by path, currency),
+        select path, currency, sum(debits) as debits, sum(credits) as credits from ${totals} group by path, currency),
       totals as (
         select node, currency, sum(debits) as debits, sum(credits) as credits from own, unnest(path) as node group by node, currency)
       select id, max(level) as level, max(children_count) as children_count,

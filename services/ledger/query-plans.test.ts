@@ -6,6 +6,7 @@ import { inTransaction, openPool, type Pool } from '../platform/postgres.ts';
 import { openLog } from '../platform/telemetry.ts';
 import { listAccounts } from './account-reads.ts';
 import { createAccount, updateAccount } from './accounts.ts';
+import { getBalanceAsOf } from './balances-as-of.ts';
 import { putDefinition } from './definitions.ts';
 import { readHierarchy } from './hierarchy.ts';
 import { dueHolds, dueOfAllTenants, keysOfHoldIds, nextDue, targetHolds, usedHoldKeys } from './hold-queries.ts';
@@ -245,4 +246,22 @@ test('a tenant with many transactions is read by the right index, though most te
   }
   const rare = await listTransactions(one, tenant, { reference: 'payroll', currency: 'EUR' }, { limit: 100, cursor: '' });
   expect(rare).toEqual({ transactions: [], nextCursor: '' });
+});
+
+test('balances of any time are found by their keys, and shifted entries by when they count', async () => {
+  // So that shifted ones are looked for.
+  await owner.query('insert into shifted_transactions values ($1, 1, now())', [tenant]);
+  await getBalanceAsOf(one, tenant, 'child', 'NGN', { asOfMs: 1, known: null });
+  for (const analysed of [false, true]) {
+    if (analysed) await owner.query('analyze shifted_transactions, shifted_entries, shifted_months, entries, balances, log');
+    expect(await indexOf('totals_at_shifted_of', 'balances')).toEqual([['balances_pkey', 2]]);
+    expect(await indexOf('totals_at_shifted_of', 'entries')).toEqual([['entries_pkey', 4]]);
+    expect(await indexOf('totals_at_shifted_of', 'shifted_months')).toEqual([['shifted_months_pkey', 5]]);
+    expect(await indexOf('totals_at_shifted_of', 'shifted_entries')).toEqual([
+      ['shifted_entries_pkey', 4],
+      ['shifted_entries_effective', 7],
+    ]);
+    expect(await indexOf('last_counted', 'entries')).toEqual([['entries_pkey', 5]]);
+    expect(await indexOf('last_counted', 'log')).toEqual([['log_pkey', 2]]);
+  }
 });

@@ -74,15 +74,19 @@ function byHand({ effectiveMs, sequence }: Bound): Totals<AccountTotal> {
 }
 
 test('totals at random instants and sequences equal sums by hand', async () => {
+  // Months as a whole: up to their last millisecond.
+  const monthEnds = Array.from({ length: 6 }, (_, month) => Date.UTC(2026, month) - 1);
   const instants = log.flatMap(({ createdMs, data }) => [
     Number(createdMs),
     Number((data.value as TransactionPosted).effectiveMs ?? createdMs),
+    monthEnds[randomInt(monthEnds.length)]!,
   ]);
+  const sequences = [1_000, ...Array.from({ length: 12 }, () => randomInt(log.length + 1))];
   const bounds = Array.from({ length: 300 }, () => ({
     effectiveMs: [instants[randomInt(instants.length)]! + randomInt(-1, 2), Date.now() + randomInt(-5, 6) * dayMs, Infinity, 0, -1][
       Math.min(4, randomInt(8) > 2 ? 0 : randomInt(5))
     ]!,
-    sequence: BigInt(randomInt(4) === 0 ? 1_000 : randomInt(log.length + 1)),
+    sequence: BigInt(sequences[randomInt(sequences.length)]!),
   }));
   expect(log.filter(({ data }) => data.case === 'transactionPosted' && data.value.effectiveMs !== undefined).length).toBeGreaterThan(20);
   const all = await read((client) => totalsAt(client, tenant, bounds));

@@ -50,8 +50,12 @@ interface TotalRow {
   currency: string;
   /** Where the account's debits and credits so far stand; null where `debits` and `credits` are all. */
   newest: bigint | null;
+  /** What was recorded until the place, without what is shifted. */
   debits: string;
   credits: string;
+  /** What is shifted and counts after the bound before in its chain. */
+  shifted_debits: string;
+  shifted_credits: string;
   last_shifted: bigint;
 }
 
@@ -66,64 +70,98 @@ export async function totalsAt(client: Client, tenant: string, bounds: Bound[], 
     client.query({ name: 'any_shifted', text: 'select from shifted_transactions where tenant_id = $1 limit 1', values: [tenant] }),
   ]);
   const knowns = bounds.map(({ sequence }) => min(sequence, head));
+  const { order, afters } = chainsOf(times, knowns);
   const untils = knowns.map((known, index) => min(known, places[index] as bigint));
   const shifted = anyShifted.rows.length > 0;
-  const values = [tenant, head, bigintArray(untils), bigintArray(knowns), doubleArray(times), times.map(monthOf)];
+  const ends = [doubleArray(times), times.map(monthOf), doubleArray(afters), afters.map(monthOf)];
   const { rows } = await client.query<TotalRow>({
     name: `totals_at${shifted ? '_shifted' : ''}${accountIds ? '_of' : ''}`,
     text: totalsText(shifted, accountIds !== undefined),
-    values: accountIds ? [...values, accountIds] : values,
+    values: [tenant, head, bigintArray(untils), bigintArray(knowns), ...ends, ...(accountIds ? [accountIds] : [])],
   });
-  const newest = await newestTotals(
-    client,
-    tenant,
-    rows.flatMap((row) => row.newest ?? []),
-  );
+  const sequences = rows.flatMap((row) => row.newest ?? []);
+  const newest = await newestTotals(client, tenant, sequences);
   const totals = bounds.map((): Totals<AccountTotal> => new Map());
-  for (const row of rows) {
-    const key = `${row.account_id} ${row.currency}`;
-    const posted = row.newest === null ? noTotal : newest.get(`${row.newest} ${key}`);
-    if (!posted) throw new Error(`event ${row.newest} of ${tenant} does not have the balance ${key}`);
-    const [debits, credits] = [BigInt(row.debits) + posted.debits, BigInt(row.credits) + posted.credits];
-    if (debits !== 0n || credits !== 0n) totals[row.bound]?.set(key, { debits, credits, lastShifted: row.last_shifted });
+  const byBound = Map.groupBy(rows, (row) => row.bound);
+  let counted: Totals<AccountTotal> = new Map();
+  for (const index of order) {
+    if (afters[index] === -Infinity) counted = new Map();
+    for (const row of byBound.get(index) ?? []) {
+      const key = `${row.account_id} ${row.currency}`;
+      const posted = row.newest === null ? noTotal : newest.get(`${row.newest} ${key}`);
+      if (!posted) throw new Error(`event ${row.newest} of ${tenant} does not have the balance ${key}`);
+      const before = counted.get(key) ?? noTotal;
+      const shiftedSoFar = {
+        debits: before.debits + BigInt(row.shifted_debits),
+        credits: before.credits + BigInt(row.shifted_credits),
+        lastShifted: before.lastShifted > row.last_shifted ? before.lastShifted : row.last_shifted,
+      };
+      if (shifted) counted.set(key, shiftedSoFar);
+      const debits = BigInt(row.debits) + posted.debits + shiftedSoFar.debits;
+      const credits = BigInt(row.credits) + posted.credits + shiftedSoFar.credits;
+      if (debits !== 0n || credits !== 0n) totals[index]?.set(key, { debits, credits, lastShifted: shiftedSoFar.lastShifted });
+    }
   }
   return totals;
 }
 
-const noTotal: Total = { debits: 0n, credits: 0n };
+/**
+ * The order in which bounds of one sequence follow each other, and for each the time after which it reads what is shifted: that of the one before,
+ * or -Infinity. So a row is read once, for however many bounds.
+ */
+function chainsOf(times: number[], knowns: bigint[]): { order: number[]; afters: number[] } {
+  const time = (index: number) => times[index] as number;
+  const known = (index: number) => knowns[index] as bigint;
+  const order = [...times.keys()].sort((one, other) => Number(known(one) - known(other)) || (time(one) < time(other) ? -1 : 1));
+  const afters = times.map(() => -Infinity);
+  for (const [place, index] of order.entries()) {
+    const before = order[place - 1];
+    if (before !== undefined && known(before) === known(index)) afters[index] = time(before);
+  }
+  return { order, afters };
+}
+
+const noTotal: AccountTotal = { debits: 0n, credits: 0n, lastShifted: 0n };
 const min = (one: bigint, other: bigint) => (one < other ? one : other);
 
 const keyOf = (table: string) => `${table}.tenant_id = $1 and ${table}.account_id = b.account_id and ${table}.currency = b.currency`;
 
-// All that was recorded until the place, less what was shifted until there, plus what of that counts until the bound and was recorded until it.
+// What was recorded until the place, less what of that is shifted; beside it what is shifted, counts until the bound and was recorded until it.
 function totalsText(shifted: boolean, ofAccounts: boolean): string {
-  // A month counts as a whole where it is over by then and nothing was added later; sub-selects let indexes use their bounds.
+  // A month counts as a whole where it is over by then and nothing was added later. Sub-selects let indexes use their bounds, and `+ 0` keeps the
+  // planner from the index by sequence.
   const moved = `left join lateral (
       select s.running_debits, s.running_credits from shifted_entries s where ${keyOf('s')} and s.sequence <= bound.place
       order by s.sequence desc limit 1) as moved on true
     left join lateral (
-      select sum(part.debits) as debits, sum(part.credits) as credits, max(part.last) as last from (
-        select m.debits, m.credits, m.last_sequence, m.month < bound.month and m.last_sequence <= bound.known as whole,
-          m.month::timestamp at time zone 'UTC' as from_at, (m.month + interval '1 month') at time zone 'UTC' as end_at
-        from shifted_months m where ${keyOf('m')} and m.month <= bound.month offset 0) as month
+      select sum(part.debits) as debits, sum(part.credits) as credits, max(part.last) as last
+      from (
+        select *, from_at > bound.after_at and end_at <= bound.until_at + interval '1 ms' and last_sequence <= bound.known as whole from (
+          select m.debits, m.credits, m.last_sequence,
+            m.month::timestamp at time zone 'UTC' as from_at, (m.month + interval '1 month') at time zone 'UTC' as end_at
+          from shifted_months m where ${keyOf('m')} and m.month >= bound.after_month and m.month <= bound.month) as m
+        offset 0) as month
       cross join lateral (
         select month.debits, month.credits, month.last_sequence where month.whole
         union all
         select sum(s.debits), sum(s.credits), max(s.sequence) from shifted_entries s
         where not month.whole and ${keyOf('s')} and s.effective_at >= month.from_at and s.effective_at < month.end_at
-          and s.effective_at <= bound.until_at and s.sequence <= bound.known) as part (debits, credits, last)) as counted on true`;
-  const sum = (side: string) =>
-    `(case when bound.place = $2 then b.${side} else 0 end${shifted ? ` - coalesce(moved.running_${side}, 0) + coalesce(counted.${side}, 0)` : ''})::text as ${side}`;
+          and s.effective_at > bound.after_at and s.effective_at <= bound.until_at and s.sequence + 0 <= bound.known
+      ) as part (debits, credits, last)) as counted on true`;
+  const posted = (side: string) =>
+    `(case when bound.place = $2 then b.${side} else 0 end${shifted ? ` - coalesce(moved.running_${side}, 0)` : ''})::text as ${side}`;
+  const ofShifted = (side: string) => `${shifted ? `coalesce(counted.${side}, 0)::text` : `'0'`} as shifted_${side}`;
   return `with bound as materialized (
-      select n::int - 1 as bound, place, known, to_timestamp(ms / 1000.0) as until_at, month
-      from unnest($3::bigint[], $4::bigint[], $5::float8[], $6::date[]) with ordinality as t (place, known, ms, month, n))
-    select bound.bound, b.account_id, b.currency, newest.sequence as newest, ${sum('debits')}, ${sum('credits')},
-      ${shifted ? 'coalesce(counted.last, 0)' : '0::bigint'} as last_shifted
+      select n::int - 1 as bound, place, known, to_timestamp(ms / 1000.0) as until_at, month, to_timestamp(after_ms / 1000.0) as after_at, after_month
+      from unnest($3::bigint[], $4::bigint[], $5::float8[], $6::date[], $7::float8[], $8::date[])
+        with ordinality as t (place, known, ms, month, after_ms, after_month, n))
+    select bound.bound, b.account_id, b.currency, newest.sequence as newest, ${posted('debits')}, ${posted('credits')},
+      ${ofShifted('debits')}, ${ofShifted('credits')}, ${shifted ? 'coalesce(counted.last, 0)' : '0::bigint'} as last_shifted
     from bound cross join balances b
     left join lateral (
       select e.sequence from entries e where bound.place < $2::bigint and ${keyOf('e')} and e.sequence <= bound.place
       order by e.sequence desc limit 1) as newest on true ${shifted ? moved : ''}
-    where b.tenant_id = $1 ${ofAccounts ? 'and b.account_id = any($7::uuid[])' : ''}`;
+    where b.tenant_id = $1 ${ofAccounts ? 'and b.account_id = any($9::uuid[])' : ''}`;
 }
 
 // The last millisecond of the year 9999.
@@ -136,7 +174,7 @@ function monthOf(ms: number): string {
 }
 
 // Payloads read at once: the largest have some 60 KiB.
-const payloadsAtOnce = 500;
+const payloadsAtOnce = 1_000;
 
 // Debits and credits so far, by `<sequence> <account> <currency>`, of all balances that these events changed.
 async function newestTotals(client: Client, tenant: string, sequences: bigint[]): Promise<Map<string, Total>> {
