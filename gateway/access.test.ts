@@ -33,6 +33,7 @@ afterAll(() => cluster.stop());
 const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?: Tenant; id?: 'sound' | 'malformed' } = {}) =>
   operation.path
     .replace('{slug}', tenant.slug)
+    .replace('{name}', 'deposits')
     .replace('{tenant_id}', tenant.id)
     .replace('{transaction_id}', id === 'sound' ? newId('txn') : 'txn_1')
     .replace('{hold_id}', id === 'sound' ? newId('hold') : 'hold_1')
@@ -162,6 +163,7 @@ describe('after the credential', () => {
       deleteInvitation: 404,
       removeMember: 404,
       revokeApiKey: 404,
+      deleteFilter: 404,
       deleteLimit: 404,
       deleteJob: 404,
       deleteWebhook: 404,

@@ -67,6 +67,7 @@ test('a result comes whole or in parts, which join to the whole', async () => {
   expect(JSON.parse(beyond.body.toString())).toMatchObject({ success: false, code: 'range_not_satisfiable' });
   const bare = await download(id, {}, 'HEAD');
   expect([bare.status, bare.headers.get('etag'), bare.body.length]).toEqual([200, head.etag, 0]);
+  expect(bare.headers.get('content-length')).toBe(String(bytes.length));
 });
 
 test('ranges are read as RFC 9110 says', () => {

@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { withClient } from '../deploy/local/databases.ts';
-import { root, services } from '../deploy/local/plan.ts';
+import { root, servers, services } from '../deploy/local/plan.ts';
 import { migrate } from '../services/platform/migration.ts';
-import { forgetSecrets, processOf, processes, settingsOf, start, unread } from './required-settings.ts';
+import { forgetSecrets, mainOf, processOf, processes, settingsOf, start, unread } from './required-settings.ts';
 import { startOwnPostgres } from './own-postgres.ts';
 import { imports, isBuiltIn, isPackage, text } from './sources.ts';
 
@@ -19,7 +19,7 @@ describe('the image', () => {
   const copied = [...final.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) => (match[1] ?? '').split(' '));
 
   test('holds every file that the processes need, and the build may see it', () => {
-    const needed = new Set(processes.map((process) => (process === 'gateway' ? 'gateway/main.ts' : `services/${process}/main.ts`)));
+    const needed = new Set(processes.map(mainOf));
     // A set is walked with what is added on the way.
     for (const file of needed) {
       const imported = file.endsWith('.ts') ? imports(file) : [];
@@ -53,9 +53,8 @@ describe('the compose file', () => {
   const ours = Object.entries<Manifest>(compose['services']).filter(([, each]) => each['image'] === 'ledger' && each['environment']);
 
   test('runs every process and every migration', () => {
-    const commands = [...processes.map((name) => (name === 'gateway' ? 'gateway/main.ts' : `services/${name}/main.ts`))];
     const migrations = services.map((name) => `services/${name}/main.ts migrate`);
-    expect(ours.map(([, each]) => each['command'].join(' '))).toEqual([...commands, ...migrations]);
+    expect(ours.map(([, each]) => each['command'].join(' '))).toEqual([...processes.map(mainOf), ...migrations]);
   });
 
   test('gives each what it reads, nothing else, and all that it needs to start', () => {
@@ -70,7 +69,7 @@ describe('the compose file', () => {
 
   test('tells the gateway where the services listen', () => {
     const environment = (name: string) => compose['services'][name].environment as Record<string, string>;
-    const addresses = services.map((name) => [`${name.toUpperCase()}_ADDR`, `${name}:${String(environment(name)['PORT'])}`]);
+    const addresses = servers.map((name) => [`${name.toUpperCase()}_ADDR`, `${name}:${String(environment(name)['PORT'])}`]);
     expect(environment('gateway')).toMatchObject(Object.fromEntries(addresses));
   });
 

@@ -10,7 +10,7 @@ import { validate as budget } from 'kubernetes-models/_schemas/IoK8sApiPolicyV1P
 import { validate as service } from 'kubernetes-models/_schemas/IoK8sApiCoreV1Service';
 import { validate as serviceAccount } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ServiceAccount';
 import { parseAllDocuments } from 'yaml';
-import { root, services } from '../deploy/local/plan.ts';
+import { root, servers, services } from '../deploy/local/plan.ts';
 import { forgetSecrets, processOf, processes, settingsOf, start, unread, variablesOf } from './required-settings.ts';
 import { text } from './sources.ts';
 
@@ -111,9 +111,9 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
   });
 
   test('have every process once, and a migration for each that has a database', () => {
-    expect(all('Deployment').map((each) => processOf(container(each)['args']))).toEqual([...processes]);
+    expect(all('Deployment').map((each) => processOf(container(each)['args'])).sort()).toEqual([...processes].sort());
     for (const kind of ['Deployment', 'Service', 'ServiceAccount', 'PodDisruptionBudget']) {
-      expect(all(kind).map((each) => each['metadata'].name)).toEqual([...processes]);
+      expect(all(kind).map((each) => String(each['metadata'].name)).sort()).toEqual([...processes].sort());
     }
     expect(all('Job').map((each) => container(each)['args'])).toEqual(services.map((name) => [`services/${name}/main.ts`, 'migrate']));
   });
@@ -152,9 +152,11 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
   });
 
   test('name every replica of a service to its callers, and one address of the gateway', () => {
-    expect(all('Service').map((each) => each['spec'].clusterIP)).toEqual([undefined, 'None', 'None', 'None']);
+    for (const name of processes) {
+      expect([name, called('Service', name)['spec'].clusterIP]).toEqual([name, name === 'gateway' ? undefined : 'None']);
+    }
     for (const caller of processes) {
-      const callees = services.filter((name) => variablesOf(caller).includes(`${name.toUpperCase()}_ADDR`));
+      const callees = servers.filter((name) => variablesOf(caller).includes(`${name.toUpperCase()}_ADDR`));
       const given = environment(container(called('Deployment', caller)));
       const addresses = callees.map((name) => `${name}:${String(called('Service', name)['spec'].ports[0].port)}`);
       expect(callees.map((name) => given[`${name.toUpperCase()}_ADDR`])).toEqual(addresses);

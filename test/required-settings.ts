@@ -1,11 +1,12 @@
 // The environment variables and secrets that each process needs.
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { root, services } from '../deploy/local/plan.ts';
+import { dirname, join } from 'node:path';
+import { root, servers } from '../deploy/local/plan.ts';
 import { newSigningKey } from '../deploy/local/secrets.ts';
 import { gatewayConfig } from '../gateway/config.ts';
 import { identityConfig } from '../services/identity/config.ts';
+import { auditorConfig } from '../services/ledger/auditor/config.ts';
 import { ledgerConfig } from '../services/ledger/config.ts';
 import { notifierConfig } from '../services/notifier/config.ts';
 import { kafkaSettings } from '../services/platform/kafka-settings.ts';
@@ -14,7 +15,7 @@ import { currentRun } from './run.ts';
 import { imports, variablesIn } from './sources.ts';
 
 /** The processes of the cluster. */
-export const processes = ['gateway', ...services] as const;
+export const processes = ['gateway', ...servers] as const;
 export type Process = (typeof processes)[number];
 
 /** What a process does with its environment first; throws where it would not start. */
@@ -22,6 +23,7 @@ export const start: Record<Process, (settings: Settings) => unknown> = {
   gateway: gatewayConfig,
   identity: identityConfig,
   ledger: ledgerConfig,
+  auditor: auditorConfig,
   notifier: (settings) => [notifierConfig(settings), kafkaSettings(settings)],
 };
 
@@ -31,6 +33,7 @@ const directory = mkdtempSync(join(currentRun().directory, 'manifests-'));
 const secrets: Record<string, string> = {
   'internal-token': 'internal',
   'database-url': 'postgres://service:password@postgresql:5432/database',
+  'auditor-database-url': 'postgres://auditor:password@postgresql:5432/database',
   'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
   'jwt-private-key': newSigningKey(),
   'mail-url': 'smtps://user:password@smtp.example.com',
@@ -51,15 +54,22 @@ export function settingsOf(environment: Record<string, string>): Settings {
 
 /** The variables that a process reads: named in its main, what that loads to serve, its config, and what these import of the platform. */
 export function variablesOf(process: Process): string[] {
-  const folder = process === 'gateway' ? 'gateway' : `services/${process}`;
-  const own = ['main.ts', 'serving.ts', 'config.ts'].map((file) => join(folder, file)).filter((file) => existsSync(join(root, file)));
+  const main = mainOf(process);
+  const folder = process === 'auditor' ? main.replace('.ts', '') : dirname(main);
+  const own = [main, ...['serving.ts', 'config.ts'].map((file) => join(folder, file))];
   const platform = own.flatMap((file) => imports(file).filter((name) => name.startsWith('services/platform/')));
   return [...new Set([...own, ...platform, 'services/platform/settings.ts'])].flatMap(variablesIn);
 }
 
+/** The file with which a process starts. */
+export function mainOf(process: Process): string {
+  if (process === 'auditor') return 'services/ledger/auditor.ts';
+  return process === 'gateway' ? 'gateway/main.ts' : `services/${process}/main.ts`;
+}
+
 /** Whose process a container runs, by its first argument. */
 export function processOf(args: string[]): Process {
-  const process = processes.find((each) => args[0] === `services/${each}/main.ts` || args[0] === `${each}/main.ts`);
+  const process = processes.find((each) => args[0] === mainOf(each));
   if (!process || !existsSync(join(root, args[0] ?? ''))) throw new Error(`there is no process ${args.join(' ')}`);
   return process;
 }

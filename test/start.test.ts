@@ -107,6 +107,7 @@ const addresses = async (): Promise<NodeJS.ProcessEnv> => ({
   IDENTITY_ADDR: `127.0.0.1:${await testPort()}`,
   LEDGER_ADDR: `127.0.0.1:${await testPort()}`,
   NOTIFIER_ADDR: `127.0.0.1:${await testPort()}`,
+  AUDITOR_ADDR: `127.0.0.1:${await testPort()}`,
 });
 
 beforeAll(async () => {

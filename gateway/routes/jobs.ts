@@ -159,7 +159,9 @@ function resultRoute(app: App, { auditor }: Services): void {
       const { offset, length } = range ?? { offset: 0, length: bytes };
       reply.headers({ 'content-type': contentType, etag, 'accept-ranges': 'bytes', 'content-length': length });
       if (range) reply.code(206).header('content-range', `bytes ${offset}-${offset + length - 1}/${bytes}`);
-      if (request.method === 'HEAD' || length === 0) return reply.send('');
+      if (length === 0) return reply.send('');
+      // An empty text would make the length 0.
+      if (request.method === 'HEAD') return reply.send(Readable.from([]));
       const part = { ...rpcRequest, offset: BigInt(offset), length: BigInt(length) };
       const answers = auditor.readJobResult(part, callOptions(request, resultTimeoutMs));
       return reply.send(Readable.from(bytesOf(answers), { objectMode: false, highWaterMark: 65_536 }));

@@ -10,6 +10,7 @@ const second = {
   url: () => (settings.optional('AUDITOR_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('AUDITOR_DATABASE_URL')),
   tables: auditorTables,
   adds: auditorAdds,
+  calls: ['find_texts'],
 };
 const schema = { names: migrationNames, migrations, appendOnly, kept, second };
 

@@ -16,6 +16,9 @@ export interface MetadataFilter {
 // Up to so many texts with a prefix are read and sorted; where there are more, the newest transactions are examined one by one.
 const maxSorted = 4_000;
 
+// A log that the auditor indexes in one step is not waited for.
+const shortLog = 500;
+
 /**
  * Checks that what a search needs is indexed, and returns those of the filters whose prefixes fit few texts. Throws {@link Refusal}:
  * `validation_failed` with the tag `oneof` for a key that is not declared, and `index_building`.
@@ -32,7 +35,7 @@ export async function checkIndexes(
   const [rows] = await readTenant<[IndexesRow[]]>(pool, tenant, {
     text: `select (select record from books where tenant_id = $1) as record,
       (select array(${readyKeys}) from books where tenant_id = $1) as ready,
-      not exists (select from heads where tenant_id = $1) or exists (
+      not exists (select from heads where tenant_id = $1 and sequence > ${shortLog}) or exists (
         select from search_indexes where tenant_id = $1 and name = '' and caught_up) as "hasWords",
       array[${counts.join()}]::bigint[] as counts`,
     values: query.values,

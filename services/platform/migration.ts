@@ -24,8 +24,11 @@ export interface Schema {
   appendOnly: string[];
   /** Tables whose rows it may change as well, but not delete; none unless given. */
   kept?: string[];
-  /** A second role. It reads every table, changes the rows of `tables`, which the service's role only reads, and adds rows to those of `adds`. */
-  second?: { variable: string; url: () => string | undefined; tables: string[]; adds: string[] };
+  /**
+   * A second role. It reads every table, changes the rows of `tables`, which the service's role only reads, adds rows to those of `adds`, and
+   * calls the functions of `calls`.
+   */
+  second?: { variable: string; url: () => string | undefined; tables: string[]; adds: string[]; calls: string[] };
 }
 
 // Every statement queues behind a change that waits for a lock, so it waits shortly and tries again; longer than `deadlock_timeout`, after which
@@ -155,6 +158,7 @@ function secondGrants(role: string, database: string, { second }: Schema): strin
     `grant select on all tables in schema public to ${role}`,
     ...(second?.tables ?? []).map((table) => `grant insert, update, delete on ${pg.escapeIdentifier(table)} to ${role}`),
     ...(second?.adds ?? []).map((table) => `grant insert on ${pg.escapeIdentifier(table)} to ${role}`),
+    ...(second?.calls ?? []).map((name) => `grant execute on function ${pg.escapeIdentifier(name)} to ${role}`),
   ];
 }
 

@@ -183,6 +183,7 @@ test('filters leave out what the list leaves out, and a cut export goes on with 
     { kind: 'reversal' },
     { accountCode: 'b', kind: 'double' },
     { reference: 'x' },
+    { words: 'x' },
   ];
   for (const filter of filters) {
     const listed: bigint[] = [];

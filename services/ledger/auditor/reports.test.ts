@@ -4,6 +4,9 @@ import { reportBytes, startAuditor, type RunningAuditor } from '../../../test/au
 import { newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
 import { until } from '../../../test/polling.ts';
 import { inTransaction } from '../../platform/postgres.ts';
+import { readHeading } from '../reports/heading.ts';
+import { checkedParameters } from '../reports/parameters.ts';
+import { inSnapshot } from './snapshot.ts';
 
 let ledger: RunningLedger;
 let auditor: RunningAuditor;
@@ -178,6 +181,14 @@ test('a year end moves no net income, and leaves a balance sheet with nothing to
     ['earnings_prior', '0.00'],
     ['earnings_current', earned],
   ]);
+});
+
+test('what was recorded by a clock that is ahead is in a report that ends now', async () => {
+  const ends = await inSnapshot(auditor.pool, tenant, { statementMs: 5_000 }, async (snapshot) => {
+    const { parameters } = await readHeading(snapshot, checkedParameters('journal', ''), 0);
+    return [parameters.toMs, snapshot.head.atMs];
+  });
+  expect(ends[0]).toBe(ends[1]);
 });
 
 test('transactions are grouped by a key of their metadata when its index is ready', async () => {

@@ -34,7 +34,14 @@ export async function readHeading({ client, tenant, head }: Snapshot, asked: Ask
   }
   const asRecorded = await recordedAt({ client, tenant, head }, sequence);
   const knownMs = isAsKnown ? asRecorded.atMs : null;
-  return { parameters: resolved(asked, { timeZone, nowMs, knownSequence: asRecorded.sequence, knownMs }), asRecorded, timeZone, books };
+  // The clock of the ledger may be ahead: what it has just recorded counts.
+  const endMs = Math.max(nowMs, head.atMs ?? 0);
+  return {
+    parameters: resolved(asked, { timeZone, nowMs: endMs, knownSequence: asRecorded.sequence, knownMs }),
+    asRecorded,
+    timeZone,
+    books,
+  };
 }
 
 function assertIndexed(key: string, { indexed_metadata: declared }: BooksSettings, ready: string[]): void {
