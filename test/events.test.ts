@@ -193,7 +193,7 @@ test('without Kafka postings are answered, and readiness names Kafka', async () 
       const { kafka, ...others } = answer.body.dependencies;
       return kafka !== undefined && Object.values(others).every((each) => each === 'ok') ? answer : null;
     });
-    const dependencies = { identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'not serving' };
+    const dependencies = { identity: 'ok', ledger: 'ok', auditor: 'ok', notifier: 'ok', kafka: 'not serving' };
     expect([ready.status, ready.body]).toEqual([200, { status: 'degraded', dependencies }]);
   } finally {
     await withoutKafka.stop();
@@ -249,7 +249,7 @@ describeWithKafka('between gRPC and Kafka', () => {
       const answer = await cluster.rest('GET', '/readyz');
       return answer.body.status === 'ok' && answer.body.dependencies.kafka !== undefined ? answer : null;
     });
-    expect(ready.body.dependencies).toEqual({ identity: 'ok', ledger: 'ok', notifier: 'ok', kafka: 'ok' });
+    expect(ready.body.dependencies).toEqual({ identity: 'ok', ledger: 'ok', auditor: 'ok', notifier: 'ok', kafka: 'ok' });
   });
 
   test('a ledger and a notifier that are killed under load lose no event', () =>
