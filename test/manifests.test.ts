@@ -111,9 +111,17 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
   });
 
   test('have every process once, and a migration for each that has a database', () => {
-    expect(all('Deployment').map((each) => processOf(container(each)['args'])).sort()).toEqual([...processes].sort());
+    expect(
+      all('Deployment')
+        .map((each) => processOf(container(each)['args']))
+        .sort(),
+    ).toEqual([...processes].sort());
     for (const kind of ['Deployment', 'Service', 'ServiceAccount', 'PodDisruptionBudget']) {
-      expect(all(kind).map((each) => String(each['metadata'].name)).sort()).toEqual([...processes].sort());
+      expect(
+        all(kind)
+          .map((each) => String(each['metadata'].name))
+          .sort(),
+      ).toEqual([...processes].sort());
     }
     expect(all('Job').map((each) => container(each)['args'])).toEqual(services.map((name) => [`services/${name}/main.ts`, 'migrate']));
   });

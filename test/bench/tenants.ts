@@ -81,6 +81,9 @@ async function newWallet(ledger: Client<typeof LedgerService>, tenantId: string,
   });
 }
 
+/** Of one call. */
+const maxPostings = 1_000;
+
 /** A deposit into every wallet, more than the benchmark can spend. */
 async function fund(ledger: Client<typeof LedgerService>, tenantId: string, accounts: number): Promise<void> {
   const amount = '100000000.00';
@@ -94,9 +97,11 @@ async function fund(ledger: Client<typeof LedgerService>, tenantId: string, acco
     ],
     ...by,
   }));
-  const { results } = await ledger.postTransactions({ postings });
-  const refused = results.find(({ outcome }) => outcome.case !== 'transaction');
-  if (refused) throw new Error(`a deposit was refused: ${JSON.stringify(refused.outcome.value)}`);
+  for (let from = 0; from < accounts; from += maxPostings) {
+    const { results } = await ledger.postTransactions({ postings: postings.slice(from, from + maxPostings) });
+    const refused = results.find(({ outcome }) => outcome.case !== 'transaction');
+    if (refused) throw new Error(`a deposit was refused: ${JSON.stringify(refused.outcome.value)}`);
+  }
 }
 
 /** Has the postings of these tenants delivered to the receiver from now on. */

@@ -78,13 +78,12 @@ async function* allPositions({ connections, tenant, after, through }: ExportScop
   for (let from = after; from < through;) {
     const [rows] = await readTenant<[{ sequence: bigint }[]]>(connections, tenant, {
       name: 'export_positions',
-      text: `select sequence from transactions where tenant_id = $1 and sequence > $2 and sequence <= $3 order by sequence limit ${pageRows}`,
+      text: `select sequence from transactions where tenant_id = $1 and sequence > $2 and sequence <= $3 order by sequence limit ${10 * pageRows}`,
       values: [tenant, from, through],
     });
-    const last = rows.at(-1)?.sequence;
-    if (last === undefined) return;
-    yield rows.map(({ sequence }) => sequence);
-    from = last;
+    const sequences = rows.map(({ sequence }) => sequence);
+    for (let first = 0; first < sequences.length; first += pageRows) yield sequences.slice(first, first + pageRows);
+    from = sequences.at(-1) ?? through;
   }
 }
 

@@ -69,6 +69,21 @@ async function* entriesOf(scope: ExportScope) {
   }
 }
 
+/** The same, reading one page ahead of its reader. */
+async function* ahead<Page>(pages: AsyncGenerator<Page>): AsyncGenerator<Page> {
+  let next = pages.next();
+  try {
+    for (let page = await next; page.done !== true; page = await next) {
+      next = pages.next();
+      // Where the reader leaves, nobody waits for it.
+      next.catch(() => undefined);
+      yield page.value;
+    }
+  } finally {
+    await pages.return(undefined);
+  }
+}
+
 /** Writes records as text, in parts. */
 class ExportWriter {
   private readonly format: ExportRequest['format'];
@@ -82,14 +97,14 @@ class ExportWriter {
   }
 
   /** Writes all records of a kind. */
-  async *write<Item>(form: RecordForm<Item>, pages: AsyncIterable<Item[]>): AsyncGenerator<{ bytes: Buffer }> {
+  async *write<Item>(form: RecordForm<Item>, pages: AsyncGenerator<Item[]>): AsyncGenerator<{ bytes: Buffer }> {
     const types = form.columns.map(([, type]) => type);
     if (this.format === 'csv')
       this.text += csvLine(
         form.columns.map(([name]) => name),
         types,
       );
-    for await (const page of pages) {
+    for await (const page of ahead(pages)) {
       for (const item of page) {
         this.text += this.format === 'csv' ? csvLine(form.cells(item), types) : this.line(form, item);
         this.count++;

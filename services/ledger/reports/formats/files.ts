@@ -1,10 +1,8 @@
 // The formats of reports other than JSON: their content types, and how each is written.
 import type { Parameters, Report } from '../report.ts';
 import { csvOf } from './csv.ts';
-import { pdfOf } from './pdf.ts';
 import type { Table } from './table.ts';
 import { tableOf } from './tables.ts';
-import { xlsxOf } from './xlsx.ts';
 
 /** A file and its media type. Its parts are made while they are read. */
 export interface ReportFile {
@@ -18,7 +16,7 @@ const writers: Record<
 > = {
   csv: { contentType: 'text/csv; charset=utf-8; header=present', write: csvOf },
   xlsx: { contentType: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet', write: xlsxParts },
-  pdf: { contentType: 'application/pdf', write: pdfOf },
+  pdf: { contentType: 'application/pdf', write: pdfParts },
 };
 
 /** A report as a file. Reading it throws Refusal `report_too_large` for XLSX of more than 50,000 rows. */
@@ -27,6 +25,13 @@ export function fileOf(report: Report, format: keyof typeof writers): ReportFile
   return { contentType, parts: write(tableOf(report)) };
 }
 
+// Loaded on demand: their packages take 17 MiB.
 async function* xlsxParts(table: Table): AsyncGenerator<Uint8Array> {
+  const { xlsxOf } = await import('./xlsx.ts');
   yield await xlsxOf(table);
+}
+
+async function* pdfParts(table: Table): AsyncGenerator<Uint8Array> {
+  const { pdfOf } = await import('./pdf.ts');
+  yield* pdfOf(table);
 }
