@@ -69,7 +69,8 @@ test('ids of another tenant in a path are answered like unknown ids, and change 
     const ask = async (id: string) => {
       const path = operation.path.replace('{slug}', mine.tenant.slug).replace('{tenant_id}', mine.tenant.id).replace(`{${name}}`, id);
       const options = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
-      const query = path.includes('/balance') ? '?currency=NGN' : '';
+      const days = path.endsWith('/daily') ? '&from=2026-01-01&to=2026-01-02' : '';
+      const query = path.includes('/balance') ? `?currency=NGN${days}` : '';
       return comparable(await rest(operation.method, path + query, options), id);
     };
     const foreign = await ask(theirs.ids[name]);
