@@ -269,6 +269,8 @@ describe('balances and events', () => {
         origin: null,
         unreversed: null,
         metadata: { a: 1 },
+        effective_at: transaction.created_at,
+        requested_effective_at: null,
         sequence: transaction.sequence,
       },
     });

@@ -143,7 +143,10 @@ describe('while identity is away', () => {
       // A busy machine may take a moment longer to answer for the others.
       ({ status, body }) => status === 503 && body.dependencies.ledger === 'ok' && body.dependencies.notifier === 'ok',
     );
-    expect(ready.body).toEqual({ status: 'unavailable', dependencies: { identity: 'unavailable', ledger: 'ok', notifier: 'ok' } });
+    expect(ready.body).toEqual({
+      status: 'unavailable',
+      dependencies: { identity: 'unavailable', ledger: 'ok', auditor: 'ok', notifier: 'ok' },
+    });
     await cluster.restart('identity');
     await until(
       () => balance(),
@@ -153,11 +156,16 @@ describe('while identity is away', () => {
 });
 
 test('a gateway whose internal token no service accepts is not ready, and names the services', async () => {
-  const { identity, ledger, notifier } = cluster.addresses;
-  const addresses = { IDENTITY_ADDR: identity.join(','), LEDGER_ADDR: ledger.join(','), NOTIFIER_ADDR: notifier.join(',') };
+  const { identity, ledger, notifier, auditor } = cluster.addresses;
+  const addresses = {
+    IDENTITY_ADDR: identity.join(','),
+    LEDGER_ADDR: ledger.join(','),
+    NOTIFIER_ADDR: notifier.join(','),
+    AUDITOR_ADDR: auditor.join(','),
+  };
   const stranger = await startGatewayOnly({ ...addresses, INTERNAL_TOKEN: 'another' });
   try {
-    const dependencies = { identity: 'refused', ledger: 'refused', notifier: 'refused' };
+    const dependencies = { identity: 'refused', ledger: 'refused', auditor: 'refused', notifier: 'refused' };
     const ready = await until(
       async () => {
         const answer = await fetch(`${stranger.url}/readyz`);

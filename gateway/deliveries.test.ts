@@ -281,7 +281,7 @@ test('without the notifier postings are answered, webhooks are not, and all arri
   });
   expect([ready.status, ready.body]).toEqual([
     200,
-    { status: 'degraded', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'unavailable' } },
+    { status: 'degraded', dependencies: { identity: 'ok', ledger: 'ok', auditor: 'ok', notifier: 'unavailable' } },
   ]);
   const { transaction_id } = await post();
   for (const [method, path, body] of [

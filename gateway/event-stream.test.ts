@@ -142,7 +142,7 @@ describe('alone', () => {
   test('a reader that pauses is cut off with its last event; nothing piles up meanwhile', async () => {
     let read = 0;
     let gaveUp = false;
-    const times = { pollMs: 5, heartbeatMs: 10_000, slowMs: 300 };
+    const times = { pollMs: 5, heartbeatMs: 10_000, slowMs: 2_000 };
     const server = createServer((_, response) => {
       const page = (_tenant: string, after: bigint) => {
         read = Number(after) + 50;

@@ -154,7 +154,7 @@ describe('without its services', () => {
     expect((await fetch(`${alone.url}/healthz`)).status).toBe(200);
     const ready = await fetch(`${alone.url}/readyz`);
     expect([ready.status, ready.headers.get('retry-after')]).toEqual([503, '1']);
-    const dependencies = { identity: 'unavailable', ledger: 'unavailable', notifier: 'unavailable', auditor: 'unavailable' };
+    const dependencies = { identity: 'unavailable', ledger: 'unavailable', auditor: 'unavailable', notifier: 'unavailable' };
     expect(await ready.json()).toEqual({ status: 'unavailable', dependencies });
   });
 

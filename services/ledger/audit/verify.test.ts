@@ -12,17 +12,7 @@ import { verify } from './verify.ts';
 let audit: Audit;
 const { tenantId, tenant } = newTenant();
 const tables = [
-  'heads',
-  'log',
-  'accounts',
-  'transactions',
-  'entries',
-  'balances',
-  'parts',
-  'holds',
-  'hold_entries',
-  'definitions',
-  'velocity',
+  ...['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', 'parts', 'holds', 'hold_entries', 'definitions', 'velocity'],
   ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'books', 'periods', 'transaction_metadata'],
   ...['transaction_texts', 'volumes'],
 ];
