@@ -1,18 +1,24 @@
 // A message for every gRPC method of our services, made from its schema: fields have the values that their names stand for.
 import type { DescField, DescMessage, DescMethod, DescService } from '@bufbuild/protobuf';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
+import { AuditService } from '../../proto/gen/ledger/v1/audit_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
-import type { Service } from '../../deploy/local/plan.ts';
+import type { Server } from '../../deploy/local/plan.ts';
 import { newId } from '../../services/platform/ids.ts';
 import type { Cluster } from '../cluster.ts';
 import { newTenantRecords } from '../tenant-records.ts';
 
-const services: Record<Service, DescService> = { identity: IdentityService, ledger: LedgerService, notifier: NotifierService };
+const services: Record<Server, DescService> = {
+  identity: IdentityService,
+  ledger: LedgerService,
+  notifier: NotifierService,
+  auditor: AuditService,
+};
 
 /** A message for a method. */
 export interface MethodMessage {
-  service: Service;
+  service: Server;
   method: DescMethod;
   init: Record<string, unknown>;
 }
@@ -34,6 +40,7 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
       transactionId: [ids.transaction_id],
       holdId: [ids.hold_id],
       limitId: [ids.limit_id],
+      jobId: [ids.job_id],
       deliveryId: [ids.delivery_id],
       keyId: [ids.key_id],
       parentCode: ['ASSETS'],
@@ -56,6 +63,8 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
     },
     ...{ afterSequence: [0n], sequence: [1n, 2n], version: [1n], after: [0n], through: [2n], createdMs: [1_790_000_000_000n] },
     ...{ hash: [new Uint8Array(32)], previousHash: [new Uint8Array(32)], fingerprint: [new Uint8Array(33)], balanceAfter: ['10.00'] },
+    ...{ report: ['trial-balance'], parameters: ['{}'], what: ['entries'], format: ['ndjson'], interval: ['day'] },
+    ...{ from: ['2026-01-01'], to: ['2026-01-31'] },
     ...{ enabled: [true], includeBalances: [true], allowNegative: [true], changeEvents: [true], changeHeaders: [true], value: ['k'] },
   };
   const daily = { account_code: 'SETTLEMENT-NGN', currency: 'NGN', side: 'credit', max_count: 9, window: { rolling_seconds: 60 } };
@@ -70,6 +79,8 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
     deleteDefinition: { ...definition, id: [newId('limit')] },
     getDefinition: definition,
     listDefinitions: definition,
+    startJob: { kind: ['trial-balance'] },
+    deleteJob: { jobId: [newId('job')] },
     deleteWebhook: { tenantId: [other.id] },
     revokeApiKey: { keyId: [newId('key')] },
     // Of a tenant without real events.
@@ -77,13 +88,10 @@ export async function makeMessages(cluster: Cluster): Promise<MethodMessage[]> {
     pass: { tenantId: [newId('tenant')] },
   };
   return Object.entries(services).flatMap(([service, { methods }]) =>
-    // What streams is as GetHierarchy, which does not.
-    methods
-      .filter(({ methodKind }) => methodKind === 'unary')
-      .map((method) => ({
-        ...{ service: service as Service, method },
-        init: initOf(method.input, { ...values, ...own[method.localName] }, 0),
-      })),
+    methods.map((method) => ({
+      ...{ service: service as Server, method },
+      init: initOf(method.input, { ...values, ...own[method.localName] }, 0),
+    })),
   );
 }
 

@@ -2,7 +2,7 @@
 import { create, fromBinary, toBinary, type Message } from '@bufbuild/protobuf';
 import { Client, Metadata, credentials, status, type ServiceError } from '@grpc/grpc-js';
 import type { PostTransactionsResponse } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { Service } from '../../deploy/local/plan.ts';
+import type { Server } from '../../deploy/local/plan.ts';
 import { startCluster, type Cluster } from '../cluster.ts';
 import { makeMessages, pathOf, type MethodMessage } from './grpc-messages.ts';
 import { mutateFields } from './grpc-mutation.ts';
@@ -25,7 +25,7 @@ export async function prove({ seed, minutes, say }: Task): Promise<boolean> {
   const cluster = await startCluster({ environment: { notifier: { ...quota, WEBHOOK_TIMEOUT: '2', WEBHOOK_RETRY_DELAYS: '1,1' } } });
   const clients = Object.fromEntries(
     Object.entries(cluster.addresses).map(([name, [address = '']]) => [name, new Client(address, credentials.createInsecure())]),
-  ) as Record<Service, Client>;
+  ) as Record<Server, Client>;
   try {
     const messages = await makeMessages(cluster);
     const known = [...new Set(messages.flatMap(({ init }) => textsOf(init)))];
@@ -74,11 +74,15 @@ function call(client: Client, path: string, bytes: Uint8Array, token: string | u
   return new Promise((resolve) => {
     const metadata = new Metadata();
     if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
-    const done = (error: ServiceError | null, answer?: Buffer) => {
-      resolve(error ? { code: error.code, details: error.details } : { code: status.OK, details: '', answer });
-    };
     const asIs = (data: Uint8Array) => Buffer.from(data);
-    client.makeUnaryRequest(path, asIs, (data: Buffer) => data, bytes, metadata, { deadline: Date.now() + deadlineMs }, done);
+    // The answer of a unary method is a stream of one message.
+    const answers = client.makeServerStreamRequest(path, asIs, (data: Buffer) => data, bytes, metadata, {
+      deadline: Date.now() + deadlineMs,
+    });
+    let answer: Buffer | undefined;
+    answers.on('data', (message: Buffer) => (answer = message));
+    answers.on('error', (error: ServiceError) => resolve({ code: error.code, details: error.details }));
+    answers.on('end', () => resolve({ code: status.OK, details: '', answer }));
   });
 }
 
