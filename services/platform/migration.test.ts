@@ -199,7 +199,10 @@ test('URLs of two databases, or of one role, change nothing', async () => {
     await expect(migrateFor(elsewhere.href)).rejects.toThrow('DATABASE_URL and MIGRATION_DATABASE_URL must name the same database');
     await expect(migrateFor(ownerUrl)).rejects.toThrow(/^DATABASE_URL and MIGRATION_DATABASE_URL name the same role/);
     const migrateWith = (url: string) =>
-      migrate(ownerUrl, serviceUrl, { ...schemaOf([first]), second: { variable: 'SECOND', url: () => url, tables: ['things'], adds: [], calls: [] } });
+      migrate(ownerUrl, serviceUrl, {
+        ...schemaOf([first]),
+        second: { variable: 'SECOND', url: () => url, tables: ['things'], adds: [], calls: [] },
+      });
     await expect(migrateWith(elsewhere.href)).rejects.toThrow('SECOND and MIGRATION_DATABASE_URL must name the same database');
     await expect(migrateWith(ownerUrl)).rejects.toThrow(/^SECOND and MIGRATION_DATABASE_URL name the same role/);
     await expect(migrateWith(serviceUrl)).rejects.toThrow(/^SECOND and DATABASE_URL name the same role/);
