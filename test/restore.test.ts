@@ -26,16 +26,17 @@ afterAll(async () => {
 
 type Kept = 'ledger' | 'notifier';
 
-/** Makes one database the copy of another, in its place, while its service is away. */
+/** Makes one database the copy of another, in its place, while what uses it is away. */
 async function copy(service: Kept, [from, to]: [string, string]): Promise<void> {
-  await cluster.kill(service, 'SIGTERM');
+  const users = service === 'ledger' ? ['ledger', 'auditor'] : [service];
+  for (const user of users) await cluster.kill(user, 'SIGTERM');
   const { adminUrl, ownerUrl } = cluster.databases[service];
   const server = new URL(adminUrl);
   server.pathname = '/postgres';
   await dropDatabases(server.href, [to], []);
   const owner = decodeURIComponent(new URL(ownerUrl).username);
   await withClient(server.href, (client) => client.query(`create database "${to}" template "${from}" owner "${owner}"`));
-  await cluster.restart(service);
+  for (const user of users) await cluster.restart(user);
 }
 
 /** Notes how a service's database is; answers how to restore it, once. */
