@@ -28,6 +28,7 @@ import { portProblem } from './ports.ts';
 import { startPostgres } from './postgres.ts';
 import { lockDirectory } from './processes.ts';
 import { loadSecrets, type Secrets } from './secrets.ts';
+import { buildIfStale, builds, type RunNode } from './stale-build.ts';
 
 const defaultAddresses: Record<Server, string> = {
   identity: '127.0.0.1:50051',
@@ -88,6 +89,7 @@ async function start(): Promise<void> {
     for (const name of await children.end()) say(`${name} did not end in time and was killed`);
   });
 
+  const built = buildAll(children);
   let adminUrl = settings.databaseUrl;
   if (adminUrl === undefined) {
     say(`starting PostgreSQL on ${dataDirectory}`);
@@ -118,6 +120,7 @@ async function start(): Promise<void> {
   say(`starting ${servers.join(', ')} and the gateway`);
   for (const service of servers)
     settings.addresses[service].forEach((_, replica) => watch(children.start(serviceChild(service, replica, plan))));
+  await built;
   watch(children.start(gatewayChild(settings.host, settings.port, plan)));
   const url = localUrl(settings.host, settings.port);
   await waitUntilReady(url);
@@ -189,6 +192,20 @@ async function createDatabases(adminUrl: string, secrets: Secrets): Promise<Reco
     databases.push([service, database]);
   }
   return Object.fromEntries(databases) as Record<Service, ServiceDatabase>;
+}
+
+/** Builds what browsers load. A failure is thrown where it is awaited, and is no unhandled one before. */
+function buildAll(children: Children): Promise<unknown> {
+  const started = Object.entries(builds).map(async ([name, build]) => {
+    const run: RunNode = (args) => {
+      say(`building the ${name}`);
+      return runToEnd(children, { name: `${name}-build`, command: process.execPath, args, cwd: root });
+    };
+    return buildIfStale(build, run);
+  });
+  const all = Promise.all(started);
+  all.catch(() => undefined);
+  return all;
 }
 
 async function runToEnd(children: Children, options: ChildOptions): Promise<void> {
