@@ -14,6 +14,7 @@ import { createDatabase, revokePublicConnect, saveDatabases, setPasswords, type 
 import {
   enableChild,
   gatewayChild,
+  localUrl,
   migrateChild,
   root,
   serviceChild,
@@ -108,7 +109,7 @@ async function start(): Promise<void> {
     identityEncryptionKey: settings.identityEncryptionKey ?? secrets.identityEncryptionKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
     mailDirectory: join(dataDirectory, 'mail'),
-    publicUrl: publicUrl(settings),
+    publicUrl: localUrl(settings.host, settings.port),
     insecureTargets: !settings.production,
     environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariables.includes(name))),
   };
@@ -121,7 +122,7 @@ async function start(): Promise<void> {
     settings.addresses[service].forEach((_, replica) => watch(children.start(serviceChild(service, replica, plan))));
   await built;
   watch(children.start(gatewayChild(settings.host, settings.port, plan)));
-  const url = publicUrl(settings);
+  const url = localUrl(settings.host, settings.port);
   await waitUntilReady(url);
   say(`ready ${url}`);
 }
@@ -238,12 +239,6 @@ async function readinessOf(url: string): Promise<Partial<Readiness>> {
   const request = get(`${url}/readyz`, { agent: new Agent(), signal: AbortSignal.timeout(2000) });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   return { ...((await json(response)) as Partial<Readiness>), ready: response.statusCode === 200 };
-}
-
-/** The gateway's URL for clients on this machine. */
-function publicUrl({ host, port }: StartSettings): string {
-  const isLocal = ['0.0.0.0', '::', 'localhost'].includes(host);
-  return `http://${isLocal ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 // It would apply to the connections of this process and its children.
