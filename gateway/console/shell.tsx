@@ -43,13 +43,17 @@ export function Shell({ session, tenants, slug }: { session: Session; tenants: T
         {words.skip}
       </a>
       <div className="shell">
-        {!isNarrow && rail}
+        {!isNarrow && <aside aria-label={words.nav.label}>{rail}</aside>}
         <div className="main">
           <header className="topbar">
             {isNarrow && <Button kind="quiet" icon="menu" label={words.nav.open} onPress={() => setOpen('navigation')} />}
-            <Button kind="quiet" icon="search" onPress={() => setOpen('search')}>
-              {words.search.open} <kbd>/</kbd>
-            </Button>
+            {isNarrow ? (
+              <Button kind="quiet" icon="search" label={words.search.open} onPress={() => setOpen('search')} />
+            ) : (
+              <Button kind="quiet" icon="search" onPress={() => setOpen('search')}>
+                {words.search.open} <kbd>/</kbd>
+              </Button>
+            )}
             <span className="space" />
             <LinkButton kind="primary" icon="add" href="/post">
               {words.nav.post}
@@ -110,7 +114,7 @@ function Navigation({ tenants, tenant, onGo }: { tenants: Tenant[]; tenant: Tena
           {tenant.slug} · {tenant.role}
         </small>
       </div>
-      <nav aria-label={words.nav.label}>
+      <nav aria-label={words.nav.pages}>
         {navigation.map(({ label, items }) => (
           <div key={label} className="rail-group">
             <h2>{label}</h2>
@@ -189,7 +193,7 @@ function Banners({ session }: { session: Session }): ReactNode {
           <span>
             <strong>{words.verifyEmail.banner(email)}</strong> {words.verifyEmail.why}
           </span>
-          <Button kind="quiet" onPress={() => void send().catch((error: unknown) => toast(String((error as Error).message)))}>
+          <Button kind="quiet" onPress={() => void send().catch((error: unknown) => toast((error as Error).message))}>
             {words.verifyEmail.send}
           </Button>
         </p>

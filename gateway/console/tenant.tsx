@@ -37,7 +37,7 @@ export function useMissing(need: Need | undefined): string | undefined {
   const context = useContext(TenantProvider);
   if (need === undefined || !context) return undefined;
   const { tenant, scopes } = context;
-  const has = roles.includes(need) ? roles.indexOf(tenant.role ?? '') <= roles.indexOf(need) : scopes.has(need as Scope);
+  const has = roles.includes(need) ? roles.indexOf(tenant.role) <= roles.indexOf(need) : scopes.has(need as Scope);
   return has ? undefined : need;
 }
 
@@ -66,7 +66,7 @@ export function useRead<Data>(
 export interface Pages<Item> {
   items: Item[];
   /** Undefined while, or where, there is a first page. */
-  query: UseQueryResult<unknown>;
+  query: UseQueryResult;
   /** Reads the next page; undefined where there is none. */
   more: (() => void) | undefined;
   isLoadingMore: boolean;
@@ -85,7 +85,7 @@ export function usePages<Page, Item>(
   const query = useInfiniteQuery({
     queryKey: [tenant.slug, ...key],
     queryFn: ({ signal, pageParam }) => list(ledger, { limit: 100, ...pageParam, signal }).page(),
-    initialPageParam: {} as Position,
+    initialPageParam: {},
     getNextPageParam: (page): Position | undefined => {
       const { pagination } = page as { pagination: { has_more: boolean; next_cursor?: string | null; offset?: number } };
       if (!pagination.has_more) return undefined;
@@ -101,7 +101,7 @@ export function usePages<Page, Item>(
   const { data, hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   return {
     items: data?.pages.flatMap(itemsOf) ?? [],
-    query: query as UseQueryResult<unknown>,
+    query,
     more: hasNextPage && !isFetchingNextPage ? () => void fetchNextPage() : undefined,
     isLoadingMore: isFetchingNextPage,
   };

@@ -31,7 +31,8 @@ export const words = {
   },
 
   nav: {
-    label: 'Pages',
+    label: 'Navigation',
+    pages: 'Pages',
     ledger: 'Ledger',
     books: 'Books',
     developers: 'Developers',

@@ -1,7 +1,7 @@
 // Creating a tenant, with its chart of accounts.
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState, type ReactElement } from 'react';
-import { Radio, RadioGroup, Label } from 'react-aria-components';
+import { Label, RadioButton, RadioField, RadioGroup } from 'react-aria-components';
 import { useLocation } from 'wouter';
 import type { BusinessType } from '../../clients/typescript/ledger.ts';
 import { Button } from '../parts/button.tsx';
@@ -68,10 +68,12 @@ export function FirstTenantPage(): ReactElement {
         <RadioGroup className="choices" value={business} onChange={(value) => setBusiness(value as BusinessType)}>
           <Label>{text.business}</Label>
           {businesses.map((each) => (
-            <Radio key={each} value={each} className="choice">
-              <strong>{text.businesses[each][0]}</strong>
-              <span>{text.businesses[each][1]}</span>
-            </Radio>
+            <RadioField key={each} value={each}>
+              <RadioButton className="choice">
+                <strong>{text.businesses[each][0]}</strong>
+                <span>{text.businesses[each][1]}</span>
+              </RadioButton>
+            </RadioField>
           ))}
           <p className="hint">{text.businessHint}</p>
         </RadioGroup>

@@ -2,7 +2,8 @@
 import type { ReactElement, ReactNode } from 'react';
 import {
   Button as AriaButton,
-  Checkbox as AriaCheckbox,
+  CheckboxButton,
+  CheckboxField,
   FieldError,
   Form as AriaForm,
   Input,
@@ -147,11 +148,13 @@ export function Checkbox({
   isDisabled?: boolean;
 }): ReactElement {
   return (
-    <AriaCheckbox className="checkbox" isSelected={isSelected} onChange={onChange} isDisabled={isDisabled}>
-      <span className="box">
-        <Icon name="check" />
-      </span>
-      {label}
-    </AriaCheckbox>
+    <CheckboxField isSelected={isSelected} onChange={onChange} isDisabled={isDisabled}>
+      <CheckboxButton className="checkbox">
+        <span className="box">
+          <Icon name="check" />
+        </span>
+        {label}
+      </CheckboxButton>
+    </CheckboxField>
   );
 }
