@@ -1,5 +1,6 @@
 // Every route, in the order of the document.
 import { guidePages } from '../guide.ts';
+import { consoleRoutes } from '../console.ts';
 import { mailPages } from '../mail-pages.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
@@ -81,4 +82,5 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   operationRoutes(app, parts);
   mailPages(app);
   guidePages(app);
+  consoleRoutes(app, parts);
 }
