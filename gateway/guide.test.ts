@@ -23,6 +23,7 @@ afterAll(() => app.close());
 test('each page answers under the strict policy, and every link and asset of it exists', async () => {
   const pages = readPages(join(root, 'gateway/docs'));
   expect(pages.length).toBeGreaterThan(35);
+  const answers = new Map<string, Awaited<ReturnType<typeof get>>>();
   for (const { path } of pages) {
     const address = path === 'index' ? '/' : `/${path}`;
     const { statusCode, headers, body } = await get(address);
@@ -32,8 +33,9 @@ test('each page answers under the strict policy, and every link and asset of it 
     for (const [, target = ''] of body.matchAll(/(?:href|src)="([^"]+)"/g)) {
       const { pathname, hash, origin } = new URL(target, `http://guide/docs/guide${address}`);
       if (origin !== 'http://guide' || !pathname.startsWith('/docs/guide')) continue;
-      const linked = await app.inject({ method: 'GET', url: pathname });
-      expect([path, target, linked.statusCode]).toEqual([path, target, 200]);
+      const linked = answers.get(pathname) ?? (await app.inject({ method: 'GET', url: pathname }));
+      answers.set(pathname, linked);
+      if (linked.statusCode !== 200) throw new Error(`${path} links to ${target}, which answers ${linked.statusCode}`);
       if (hash !== '') expect(linked.body).toContain(`id="${hash.slice(1)}"`);
     }
   }
