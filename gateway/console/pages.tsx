@@ -28,6 +28,8 @@ function load<Name extends string>(module: () => Promise<Record<Name, ComponentT
 export const tenantPages: TenantPage[] = [
   { path: '/', page: load(() => import('./pages/overview.tsx'), 'OverviewPage') },
   { path: '/accounts', page: load(() => import('./pages/accounts.tsx'), 'AccountsPage') },
+  { path: '/accounts/:code', page: load(() => import('./pages/account.tsx'), 'AccountPage') },
+  { path: '/post', page: load(() => import('./pages/post.tsx'), 'PostPage') },
 ];
 
 /** The navigation, by group. */

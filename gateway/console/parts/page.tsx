@@ -55,7 +55,7 @@ export function Facts({ facts }: { facts: [term: string, value: ReactNode][] }):
   return (
     <dl className="facts">
       {facts
-        .filter(([, value]) => value !== null && value !== undefined && value !== '')
+        .filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== false)
         .map(([term, value]) => (
           <div key={term}>
             <dt>{term}</dt>
