@@ -59,7 +59,7 @@ const entryPoints = [
   /^deploy\/local\/(start|operator|kafka|demo|sdk)\.ts$/,
 ];
 /** What is built or run from a checkout or a package of its own, with development dependencies; the image runs none of it. */
-const notInImage = /^(gateway\/(cli|clients|console)\/|gateway\/docs\/.*\.ts$|deploy\/local\/(demo|sdk)\.ts$)/;
+const notInImage = /^(gateway\/(cli|clients|console)\/|gateway\/docs\/.*\.ts$|deploy\/local\/(demo|sdk)(\.ts$|\/))/;
 const testEntryPoints = [
   /\.test\.ts$/,
   /^test\/(environment|setup|teardown|summary-line|longest-first|check|lint)\.ts$/,

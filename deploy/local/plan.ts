@@ -116,3 +116,9 @@ const youngHeap = '--max-semi-space-size=16';
 
 // With an arena per thread glibc keeps up to 50 MiB of freed memory in a busy gateway.
 const arenas = '2';
+
+/** The gateway's URL for clients on this machine. */
+export function localUrl(host: string, port: number): string {
+  const isLocal = ['0.0.0.0', '::', 'localhost'].includes(host);
+  return `http://${isLocal ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
+}

@@ -14,6 +14,7 @@ import { createDatabase, revokePublicConnect, saveDatabases, setPasswords, type 
 import {
   enableChild,
   gatewayChild,
+  localUrl,
   migrateChild,
   root,
   serviceChild,
@@ -27,6 +28,7 @@ import { portProblem } from './ports.ts';
 import { startPostgres } from './postgres.ts';
 import { lockDirectory } from './processes.ts';
 import { loadSecrets, type Secrets } from './secrets.ts';
+import { buildIfStale, builds, type RunNode } from './stale-build.ts';
 
 const defaultAddresses: Record<Server, string> = {
   identity: '127.0.0.1:50051',
@@ -87,6 +89,7 @@ async function start(): Promise<void> {
     for (const name of await children.end()) say(`${name} did not end in time and was killed`);
   });
 
+  const built = buildAll(children);
   let adminUrl = settings.databaseUrl;
   if (adminUrl === undefined) {
     say(`starting PostgreSQL on ${dataDirectory}`);
@@ -106,7 +109,7 @@ async function start(): Promise<void> {
     identityEncryptionKey: settings.identityEncryptionKey ?? secrets.identityEncryptionKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
     mailDirectory: join(dataDirectory, 'mail'),
-    publicUrl: publicUrl(settings),
+    publicUrl: localUrl(settings.host, settings.port),
     insecureTargets: !settings.production,
     environment: Object.fromEntries(Object.entries(process.env).filter(([name]) => !ownVariables.includes(name))),
   };
@@ -117,8 +120,9 @@ async function start(): Promise<void> {
   say(`starting ${servers.join(', ')} and the gateway`);
   for (const service of servers)
     settings.addresses[service].forEach((_, replica) => watch(children.start(serviceChild(service, replica, plan))));
+  await built;
   watch(children.start(gatewayChild(settings.host, settings.port, plan)));
-  const url = publicUrl(settings);
+  const url = localUrl(settings.host, settings.port);
   await waitUntilReady(url);
   say(`ready ${url}`);
 }
@@ -190,6 +194,20 @@ async function createDatabases(adminUrl: string, secrets: Secrets): Promise<Reco
   return Object.fromEntries(databases) as Record<Service, ServiceDatabase>;
 }
 
+/** Builds what browsers load. A failure is thrown where it is awaited, and is no unhandled one before. */
+function buildAll(children: Children): Promise<unknown> {
+  const started = Object.entries(builds).map(async ([name, build]) => {
+    const run: RunNode = (args) => {
+      say(`building the ${name}`);
+      return runToEnd(children, { name: `${name}-build`, command: process.execPath, args, cwd: root });
+    };
+    return buildIfStale(build, run);
+  });
+  const all = Promise.all(started);
+  all.catch(() => undefined);
+  return all;
+}
+
 async function runToEnd(children: Children, options: ChildOptions): Promise<void> {
   const child = children.start(options);
   const how = await child.ended;
@@ -221,12 +239,6 @@ async function readinessOf(url: string): Promise<Partial<Readiness>> {
   const request = get(`${url}/readyz`, { agent: new Agent(), signal: AbortSignal.timeout(2000) });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   return { ...((await json(response)) as Partial<Readiness>), ready: response.statusCode === 200 };
-}
-
-/** The gateway's URL for clients on this machine. */
-function publicUrl({ host, port }: StartSettings): string {
-  const isLocal = ['0.0.0.0', '::', 'localhost'].includes(host);
-  return `http://${isLocal ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host}:${port}`;
 }
 
 // It would apply to the connections of this process and its children.

@@ -1,4 +1,5 @@
 // Every route, in the order of the document.
+import { consoleRoutes } from '../console.ts';
 import { mailPages } from '../mail-pages.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
@@ -79,4 +80,5 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   deliveryRoutes(app, parts);
   operationRoutes(app, parts);
   mailPages(app);
+  consoleRoutes(app, parts);
 }

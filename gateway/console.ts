@@ -1,0 +1,139 @@
+// Serves the console and its session: the refresh token stays in a cookie that no script can read.
+import { hash } from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { Code, ConnectError } from '@connectrpc/connect';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { ApiError } from './errors.ts';
+import { email, object, optional, secret } from './fields.ts';
+import { callOptions, originOf, type App } from './request-context.ts';
+import { sessionRecord, totpCode } from './routes/users.ts';
+import type { Services } from './services.ts';
+
+const policy = [
+  `default-src 'none'`,
+  `script-src 'self'`,
+  `style-src 'self'`,
+  `img-src 'self' data:`,
+  `font-src 'self'`,
+  `connect-src 'self'`,
+  `form-action 'none'`,
+  `frame-ancestors 'none'`,
+  `base-uri 'none'`,
+  `require-trusted-types-for 'script'`,
+  `trusted-types 'none'`,
+].join('; ');
+
+const types: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+interface File {
+  type: string;
+  etag: string;
+  plain: Buffer;
+  brotli: Buffer;
+}
+
+/** `/console`, its files, and `/console/session`. `directory` is where `gateway/console/build.ts` wrote to. */
+export function consoleRoutes(app: App, services: Services, directory = join(import.meta.dirname, 'console', 'built')): void {
+  let files: Map<string, File> | undefined;
+  for (const url of ['/console', '/console/*']) {
+    app.get(url, (request, reply) => {
+      files ??= readFiles(directory);
+      // Below the folder itself every path is one of the program's pages, unless it is a file.
+      const path = /^(?:https?:\/\/[^/]*)?\/console(?:\/([^?]*))?/.exec(request.url)?.[1];
+      const file = files?.get(path ?? '') ?? files?.get('index.html');
+      if (!files || !file || (/^[^/]*\.[^/]*$/.test(path ?? '') && !files.has(path ?? ''))) throw new ApiError('route_not_found');
+      reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'cache-control': 'no-cache' });
+      // Its files are named relative to it, so that a proxy may serve it below another path.
+      if (path === undefined) return reply.redirect(`console/`, 302);
+      return send(request, reply, file, path);
+    });
+  }
+  sessionRoutes(app, services);
+}
+
+/** The built files by name; undefined where nothing is built. */
+function readFiles(directory: string): Map<string, File> | undefined {
+  try {
+    const names = readdirSync(directory).filter((name) => extname(name) in types);
+    const read = (name: string): [string, File] => {
+      const plain = readFileSync(join(directory, name));
+      const brotli = readFileSync(join(directory, `${name}.br`));
+      return [name, { type: types[extname(name)] ?? '', etag: `"${hash('sha256', plain, 'base64url')}"`, plain, brotli }];
+    };
+    return names.includes('index.html') ? new Map(names.map(read)) : undefined;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, file: File, path: string): FastifyReply {
+  const { type, plain, brotli } = file;
+  reply.headers({ 'content-type': type, vary: 'accept-encoding' });
+  const up = '../'.repeat(path.split('/').length - 1);
+  if (type.startsWith('text/html') && up !== '') return reply.send(plain.toString().replaceAll(/(href|src)="/g, `$&${up}`));
+  reply.header('etag', file.etag);
+  if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
+  if (!/\bbr\b/.test(request.headers['accept-encoding']?.toString() ?? '')) return reply.send(plain);
+  return reply.header('content-encoding', 'br').send(brotli);
+}
+
+/** Opens, renews and ends the session of a browser. Only pages of this server may call: `Sec-Fetch-Site` can't be set by a script. */
+function sessionRoutes(app: App, { identity }: Services): void {
+  const credentials = object({ email, password: secret(1, 128, {}), totp_code: optional(totpCode) });
+  app.post('/console/session', { schema: { body: credentials }, onRequest: fromOwnPage }, async (request, reply) => {
+    const { email: address, password, totp_code: code } = request.body;
+    const given = { email: address, password, totpCode: code ?? undefined, ...originOf(request) };
+    const { session, user } = await identity.login(given, callOptions(request, 15_000));
+    return answer(reply, sessionRecord(session, user));
+  });
+
+  app.post('/console/session/refresh', { onRequest: fromOwnPage }, async (request, reply) => {
+    const refreshToken = cookieOf(request);
+    // No error: every first visit asks.
+    if (refreshToken === undefined) return { success: true, data: { session: null } };
+    try {
+      const { session, user } = await identity.refresh({ refreshToken, ...originOf(request) }, callOptions(request, 5_000));
+      return answer(reply, sessionRecord(session, user));
+    } catch (error) {
+      if (error instanceof ConnectError && error.code === Code.Unauthenticated) reply.header('set-cookie', cookie('', 0));
+      throw error;
+    }
+  });
+
+  app.delete('/console/session', { onRequest: fromOwnPage }, async (request, reply) => {
+    const refreshToken = cookieOf(request);
+    if (refreshToken !== undefined) await identity.logout({ refreshToken, clientAddress: request.ip }, callOptions(request, 5_000));
+    reply.header('set-cookie', cookie('', 0));
+    return { success: true, data: {} };
+  });
+}
+
+function answer(reply: FastifyReply, record: Record<string, unknown>): object {
+  const { refresh_token: refreshToken, ...session } = record;
+  reply.header('set-cookie', cookie(String(refreshToken), refreshSeconds));
+  return { success: true, data: { session } };
+}
+
+const name = '__Host-ledger_session';
+const refreshSeconds = 30 * 86_400;
+
+function cookie(value: string, seconds: number): string {
+  return `${name}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; Secure; SameSite=Strict`;
+}
+
+function cookieOf({ headers }: FastifyRequest): string | undefined {
+  const found = (headers.cookie ?? '').split(/; */).find((each) => each.startsWith(`${name}=`));
+  return found?.slice(name.length + 1) || undefined;
+}
+
+function fromOwnPage(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+  const isOwn = request.headers['sec-fetch-site'] === 'same-origin';
+  done(isOwn ? undefined : new ApiError('forbidden', { message: 'only pages of this server may use the session of the console' }));
+}
