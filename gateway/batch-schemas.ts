@@ -38,7 +38,7 @@ export const anyItem = {
 
 /** `data` of a batch's answer. */
 export const batchRecord = record({
-  results: { ...list(ref('BatchResult')), description: 'One for each item, in their order.' },
+  results: { ...list(ref('BatchItemResult')), description: 'One for each item, in their order.' },
   posted: { ...integer, description: 'Items done now, also holds and voids.' },
   replayed: { ...integer, description: 'Items that an earlier request had done.' },
   failed: integer,
@@ -47,7 +47,7 @@ export const batchRecord = record({
 /** The schemas by name. */
 export const batchSchemas: Record<string, Schema> = {
   ...itemSchemas,
-  BatchResult: {
+  BatchItemResult: {
     type: 'object',
     required: ['status', 'replayed'],
     description: 'What the item’s route alone would have answered: `data`, or `error` and `code`.',
@@ -64,7 +64,7 @@ export const batchSchemas: Record<string, Schema> = {
       error: string,
       code: word(errorCodes),
       details: { allOf: [ref('FieldProblem'), ref('RuleProblem')], description: 'The first wrong field, below the item.' },
-      errors: { ...list({ allOf: [ref('FieldProblem'), record({ message: string })] }), description: 'All wrong fields, at most 20.' },
+      errors: { ...list(ref('FieldError')), description: 'All wrong fields, at most 20.' },
     },
   },
 };

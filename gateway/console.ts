@@ -1,9 +1,8 @@
 // Serves the console and its session: the refresh token stays in a cookie that no script can read.
-import { hash } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { readBuiltFiles, sendBuiltFile, type BuiltFile } from './built-files.ts';
 import { ApiError } from './errors.ts';
 import { email, object, optional, secret } from './fields.ts';
 import { callOptions, originOf, type App } from './request-context.ts';
@@ -24,30 +23,16 @@ const policy = [
   `trusted-types 'none'`,
 ].join('; ');
 
-const types: Record<string, string> = {
-  '.html': 'text/html; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.svg': 'image/svg+xml',
-};
-
-interface File {
-  type: string;
-  etag: string;
-  plain: Buffer;
-  brotli: Buffer;
-}
-
 /** `/console`, its files, and `/console/session`. `directory` is where `gateway/console/build.ts` wrote to. */
 export function consoleRoutes(app: App, services: Services, directory = join(import.meta.dirname, 'console', 'built')): void {
-  let files: Map<string, File> | undefined;
+  let files: Map<string, BuiltFile> | undefined;
   for (const url of ['/console', '/console/*']) {
     app.get(url, (request, reply) => {
-      files ??= readFiles(directory);
+      if (!files?.size) files = readBuiltFiles(directory);
       // Below the folder itself every path is one of the program's pages, unless it is a file.
       const path = /^(?:https?:\/\/[^/]*)?\/console(?:\/([^?]*))?/.exec(request.url)?.[1];
-      const file = files?.get(path ?? '') ?? files?.get('index.html');
-      if (!files || !file || (/^[^/]*\.[^/]*$/.test(path ?? '') && !files.has(path ?? ''))) throw new ApiError('route_not_found');
+      const file = files.get(path ?? '') ?? files.get('index.html');
+      if (!file || (/^[^/]*\.[^/]*$/.test(path ?? '') && !files.has(path ?? ''))) throw new ApiError('route_not_found');
       reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'cache-control': 'no-cache' });
       // Its files are named relative to it, so that a proxy may serve it below another path.
       if (path === undefined) return reply.redirect(`console/`, 302);
@@ -57,31 +42,10 @@ export function consoleRoutes(app: App, services: Services, directory = join(imp
   sessionRoutes(app, services);
 }
 
-/** The built files by name; undefined where nothing is built. */
-function readFiles(directory: string): Map<string, File> | undefined {
-  try {
-    const names = readdirSync(directory).filter((name) => extname(name) in types);
-    const read = (name: string): [string, File] => {
-      const plain = readFileSync(join(directory, name));
-      const brotli = readFileSync(join(directory, `${name}.br`));
-      return [name, { type: types[extname(name)] ?? '', etag: `"${hash('sha256', plain, 'base64url')}"`, plain, brotli }];
-    };
-    return names.includes('index.html') ? new Map(names.map(read)) : undefined;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-function send(request: FastifyRequest, reply: FastifyReply, file: File, path: string): FastifyReply {
-  const { type, plain, brotli } = file;
-  reply.headers({ 'content-type': type, vary: 'accept-encoding' });
+function send(request: FastifyRequest, reply: FastifyReply, file: BuiltFile, path: string): FastifyReply {
   const up = '../'.repeat(path.split('/').length - 1);
-  if (type.startsWith('text/html') && up !== '') return reply.send(plain.toString().replaceAll(/(href|src)="/g, `$&${up}`));
-  reply.header('etag', file.etag);
-  if (request.headers['if-none-match'] === file.etag) return reply.code(304).send();
-  if (!/\bbr\b/.test(request.headers['accept-encoding']?.toString() ?? '')) return reply.send(plain);
-  return reply.header('content-encoding', 'br').send(brotli);
+  if (!file.type.startsWith('text/html') || up === '') return sendBuiltFile(request, reply, file, policy);
+  return reply.header('content-type', file.type).send(file.plain.toString().replaceAll(/(href|src)="/g, `$&${up}`));
 }
 
 /** Opens, renews and ends the session of a browser. Only pages of this server may call: `Sec-Fetch-Site` can't be set by a script. */

@@ -2,8 +2,10 @@
 import { hash } from 'node:crypto';
 import swagger from '@fastify/swagger';
 import Fastify, { type FastifyContextConfig, type FastifySchema, type LightMyRequestResponse } from 'fastify';
-import { namedAnswers, operationDoc, published, type Doc, type DocumentedRoute } from './openapi.ts';
+import { answerSchemas, operationDoc, published, requestName } from './openapi.ts';
+import type { Doc, DocumentedRoute } from './openapi-route.ts';
 import { documentInfo, documentSchemas } from './openapi-info.ts';
+import { withNames } from './openapi-names.ts';
 import { headerParameters, parameterDoc, pathParameters } from './openapi-parameters.ts';
 import { documentWebhooks } from './openapi-webhooks.ts';
 import { ApiError } from './errors.ts';
@@ -55,7 +57,8 @@ export async function documentRoutes(app: App): Promise<void> {
       };
       document.webhooks = documentWebhooks;
       // Added here, because the plugin drops all siblings of a `$ref`.
-      const schemas: Record<string, object> = { ...documentSchemas };
+      const schemas: Record<string, object> = {};
+      const add = (name: string, schema: object) => void withNames(schema, schemas, name);
       document.components.schemas = schemas;
       for (const path of Object.values(document.paths ?? {})) {
         for (const operation of Object.values(path)) {
@@ -63,9 +66,11 @@ export async function documentRoutes(app: App): Promise<void> {
           if (!route) continue;
           const parameters = [...(operation.parameters ?? []).map((each) => withExample(each, route.doc)), ...headerParameters(route.doc)];
           Object.assign(operation, { parameters }, operationDoc(route, route.body));
-          Object.assign(schemas, namedAnswers(route.doc));
+          if (route.body) add(requestName(route.doc.id), published(route.body));
+          for (const [name, schema] of answerSchemas(route.doc)) add(name, schema);
         }
       }
+      for (const [name, schema] of Object.entries(documentSchemas)) add(name, schema);
       return document;
     },
   });

@@ -3,7 +3,8 @@ import { batchSchemas } from './batch-schemas.ts';
 import { balanceSchemas } from './balance-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
 import { jobSchemas } from './job-schemas.ts';
-import { headerComponents, published } from './openapi.ts';
+import { headerComponents } from './openapi-headers.ts';
+import { published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
 import { reportSchemas } from './report-records.ts';
@@ -23,6 +24,7 @@ export const documentInfo = {
       'Unknown fields of a body and unknown query parameters are rejected (tag `unknown`). Empty query parameters count as absent, except `reference` and `idempotency_key`.',
       'A posting with an idempotency key may be repeated any number of times: it posts once.',
       'For the next page of a list send `next_cursor` as `cursor` with the same filters; events page by `after_sequence`, deliveries by `offset`. HEAD is answered as GET without the body. A path may end in one slash.',
+      'New codes, event types and other words of an enum come with a new minor version of this document; a new field may come with any.',
       'An unknown path answers 404 `route_not_found`, a wrong method 405 `method_not_allowed` with `Allow`. POST to a word instead of an id, such as `transactions/refund`, is an unknown path.',
       'A malformed HTTP message answers 400 `malformed_request`, 408 `request_timeout` or 431 `headers_too_large` in the same envelope.',
       'Too many requests at once, in all or of one tenant, answer 503 `overloaded` with `Retry-After`. A body may have 1 MiB, a batch of transactions 4 MiB, an import any length.',

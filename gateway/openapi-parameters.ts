@@ -1,6 +1,7 @@
 // Documents the parameters of paths and headers.
 import { accountCode, idempotencyKey, slug } from './fields.ts';
-import { published, type Doc } from './openapi.ts';
+import { published } from './openapi.ts';
+import type { Doc } from './openapi-route.ts';
 import { filterName } from './transaction-query.ts';
 
 /** Parameters of paths by name. */

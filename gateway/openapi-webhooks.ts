@@ -92,6 +92,8 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   'period.reopened': { ...changedPeriod, sequence },
 };
 
+const liveEvents = Object.fromEntries(Object.keys(data).map((type) => [type, `${pascalCase(type as EventType)}Event`]));
+
 const bodies = Object.entries(data).flatMap(([type, fields]): [string, Fields][] => {
   const name = pascalCase(type as EventType);
   if (fields === hold) return [[`${name}Event`, envelope([type], 'Hold')]];
@@ -107,9 +109,17 @@ export const webhookSchemas: Record<string, Fields> = {
   TransactionPostedLine: record(pick(fieldsOf('Entry'), 'account_id', 'account_code', 'amount', 'side', 'currency')),
   TestData: record({ message: { type: 'string' } }),
   TestEvent: envelope(webhookEvents, 'TestData'),
+  LiveWebhookEvent: {
+    description: 'What has happened: the event of its `type`.',
+    oneOf: Object.values(liveEvents).map(ref),
+    discriminator: {
+      propertyName: 'type',
+      mapping: Object.fromEntries(Object.entries(liveEvents).map(([type, name]) => [type, ref(name).$ref])),
+    },
+  },
   WebhookEvent: {
-    description: 'If `livemode` is true, the event of its `type`; a test of any type is a `TestEvent`.',
-    anyOf: [...Object.keys(data).map((type) => `${pascalCase(type as EventType)}Event`), 'TestEvent'].map(ref),
+    description: 'If `livemode` is true, a `LiveWebhookEvent`; a test of any type is a `TestEvent`.',
+    anyOf: [ref('LiveWebhookEvent'), ref('TestEvent')],
   },
 };
 

@@ -75,8 +75,9 @@ export const paymentSchemas: Record<string, Schema> = {
       description: 'Blocks and limits were overridden.',
     },
   }),
+  ExchangeRate: record({ base: word(currencies), quote: word(currencies), value: { ...string, description: '1 base = value quote.' } }),
   ExchangeOrigin: record({
-    rate: record({ base: word(currencies), quote: word(currencies), value: { ...string, description: '1 base = value quote.' } }),
+    rate: ref('ExchangeRate'),
     reference_rate: maybe(string),
     rounding: word(roundings),
     converted_debit: { ...money, description: 'What was converted, without fees, in the debit currency.' },
@@ -84,6 +85,11 @@ export const paymentSchemas: Record<string, Schema> = {
     spread: { ...money, description: 'Earned beyond the reference rate, in the credit currency; negative for a loss.' },
     residue: { ...string, description: 'What rounding dropped of the computed amount, with 12 fraction digits.' },
   }),
+  LimitWindow: {
+    type: 'object',
+    description: 'Either `rolling_seconds`, or `calendar` and `time_zone`.',
+    properties: { rolling_seconds: integer, calendar: word(calendars), time_zone: string },
+  },
   VelocityLimit: record({
     limit_id: id('limit'),
     account_code: string,
@@ -92,11 +98,7 @@ export const paymentSchemas: Record<string, Schema> = {
     side: word(sides),
     max_amount: { ...maybe(money), description: 'Inclusive; null: none.' },
     max_count: { ...maybe(integer), description: 'Inclusive; null: none.' },
-    window: {
-      type: 'object',
-      description: 'Either `rolling_seconds`, or `calendar` and `time_zone`.',
-      properties: { rolling_seconds: integer, calendar: word(calendars), time_zone: string },
-    },
+    window: ref('LimitWindow'),
     name: maybe(string),
     status: { ...word(limitStatuses), description: 'A paused limit goes on counting, but refuses nothing.' },
     version: long,

@@ -37,7 +37,7 @@ export const long: Schema = { type: 'integer', format: 'int64' };
 export const flag: Schema = { type: 'boolean' };
 export const time: Schema = { type: 'string', format: 'date-time' };
 export const money: Schema = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{2}$', description: 'Decimal string with two fraction digits.' };
-export const metadata: Schema = { type: 'object' };
+export const metadata: Schema = { $ref: '#/components/schemas/Metadata' };
 /** The same, or null. */
 export const maybe = (schema: Schema): Schema => ({ ...schema, type: [schema['type'], 'null'] });
 /** One of these. */
@@ -58,6 +58,17 @@ export function ref(name: string): { $ref: string } {
 export function record(properties: Schema): Schema {
   return { type: 'object', required: Object.keys(properties), properties };
 }
+
+const apiKey = {
+  id: id('key'),
+  name: string,
+  scopes: list(word(scopes)),
+  description: maybe(string),
+  last4: { ...string, description: 'The last four characters of the key.' },
+  created_at: time,
+  expires_at: maybe(time),
+  revoked_at: maybe(time),
+};
 
 const account = {
   id: id('acc'),
@@ -95,11 +106,17 @@ const webhook = {
       'false: new events are never delivered, pending deliveries fail, and manual retries are rejected (`webhook_disabled`); test deliveries are still sent. Judged when an event is processed, shortly after its request.',
   },
   headers: {
-    ...list(record({ name: string, value: { ...maybe(string), description: 'Always null: it is never shown.' } })),
+    ...list(ref('WebhookHeader')),
     description: 'Sent with every delivery.',
   },
   created_at: time,
   updated_at: time,
+};
+
+const fieldProblem = {
+  field: { ...string, description: 'For example `entries[1].amount`.' },
+  tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
+  value: { description: 'What was sent; `""` if nothing was, or if it is a secret; `…` for a very large object or array.' },
 };
 
 const errorClasses = [
@@ -197,7 +214,8 @@ export const pagination = ref('Pagination');
 
 /** The schemas of the document by name. */
 export const schemas: Record<string, Schema> = {
-  Error: {
+  Metadata: { type: 'object', description: 'Free-form; numbers as they were sent.' },
+  Problem: {
     type: 'object',
     required: ['success', 'error', 'code', 'request_id'],
     properties: {
@@ -209,7 +227,7 @@ export const schemas: Record<string, Schema> = {
       errors: {
         type: 'array',
         maxItems: 20,
-        items: { allOf: [ref('FieldProblem'), record({ message: string })] },
+        items: ref('FieldError'),
         description: 'All wrong fields, at most 20.',
       },
       delivery_id: { ...id('wh_delivery'), description: 'Of a failed test delivery.' },
@@ -217,11 +235,8 @@ export const schemas: Record<string, Schema> = {
       error_class: { ...errorClass, description: 'Why it failed.' },
     },
   },
-  FieldProblem: record({
-    field: { ...string, description: 'For example `entries[1].amount`.' },
-    tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
-    value: { description: 'What was sent; `""` if nothing was, or if it is a secret; `…` for a very large object or array.' },
-  }),
+  FieldError: record({ ...fieldProblem, message: string }),
+  FieldProblem: record(fieldProblem),
   RuleProblem: {
     type: 'object',
     description: 'What some business rules add.',
@@ -257,16 +272,8 @@ export const schemas: Record<string, Schema> = {
     created_at: time,
     delete_at: { ...maybe(time), description: 'When a closed tenant is deleted.' },
   }),
-  ApiKey: record({
-    id: id('key'),
-    name: string,
-    scopes: list(word(scopes)),
-    description: maybe(string),
-    last4: { ...string, description: 'The last four characters of the key.' },
-    created_at: time,
-    expires_at: maybe(time),
-    revoked_at: maybe(time),
-  }),
+  ApiKey: record(apiKey),
+  ApiKeyWithSecret: record({ ...apiKey, key: { ...string, description: 'The key itself, shown only once.' } }),
   AccessKey: record({
     key: { ...string, description: 'The key itself, shown only once.' },
     scopes: list(word(scopes)),
@@ -309,6 +316,7 @@ export const schemas: Record<string, Schema> = {
     },
     previous_hash: { ...string, pattern: '^[0-9a-f]{64}$' },
   }),
+  WebhookHeader: record({ name: string, value: { ...maybe(string), description: 'Always null: it is never shown.' } }),
   WebhookConfig: record(webhook),
   WebhookConfigWithSecret: record({ ...webhook, secret: { ...maybe(string), description: 'Shown only once; null: unchanged.' } }),
   WebhookDelivery: { type: 'object', required: Object.keys(delivery), properties: { ...delivery, ...ended } },

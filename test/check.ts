@@ -45,12 +45,20 @@ async function breaking(): Promise<Outcome> {
 async function generatedIsFresh(): Promise<Outcome> {
   const directory = mkdtempSync(join(tmpdir(), 'ledger-generated-'));
   try {
-    const generated = await command('buf', 'generate', '--output', directory);
-    if (!isPassed(generated)) return generated;
-    const [fresh, kept] = [contents(join(directory, 'proto/gen')), contents(join(root, 'proto/gen'))];
-    const files = new Set([...fresh.keys(), ...kept.keys()]);
-    const stale = [...files].filter((file) => fresh.get(file) !== kept.get(file));
-    return { passed: stale.length === 0, output: stale.map((file) => `proto/gen/${file} is stale: npm run generate\n`).join('') };
+    const client = 'gateway/clients/typescript/gen';
+    for (const [name, ...args] of [
+      ['buf', 'generate', '--output', directory],
+      ['node', 'gateway/clients/generate.ts', join(directory, client)],
+    ] as const) {
+      const generated = await command(name, ...args);
+      if (!isPassed(generated)) return generated;
+    }
+    const stale = ['proto/gen', client].flatMap((of) => {
+      const [fresh, kept] = [contents(join(directory, of)), contents(join(root, of))];
+      const files = new Set([...fresh.keys(), ...kept.keys()]);
+      return [...files].filter((file) => fresh.get(file) !== kept.get(file)).map((file) => `${of}/${file} is stale: npm run generate\n`);
+    });
+    return { passed: stale.length === 0, output: stale.join('') };
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

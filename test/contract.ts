@@ -113,19 +113,23 @@ export function contractOf(document: any): Contract {
       if (header !== undefined && body?.success === false && !headers.get(header)) faults.push(`no ${header}`);
       const operation = find(method, path);
       if (!operation || status === 405 || body?.code === 'route_not_found') {
-        return body?.success === false ? [...faults, ...fits('/components/schemas/Error', body)] : [...faults, 'not in the document'];
+        return body?.success === false ? [...faults, ...fits('/components/schemas/Problem', body)] : [...faults, 'not in the document'];
       }
-      const documented = operation.definition.responses[status];
-      if (!documented) return [...faults, `status ${status} is not in the document`];
+      const { responses, 'x-error-codes': errorCodes } = operation.definition;
+      const isError = !(status in responses);
+      const documentedStatus = isError ? `${String(status).charAt(0)}XX` : String(status);
+      const documented = responses[documentedStatus];
+      const codes: string[] | undefined = errorCodes[status];
+      if (!documented || (isError && !codes)) return [...faults, `status ${status} is not in the document`];
       // A redirect has no body.
       if (Object.keys(documented.content).length === 0) return body === '' ? faults : [...faults, 'a body that is not in the document'];
       const offered = Object.entries<any>(documented.content);
       // The first is what is answered unless the request asks for another one.
       const [type = '', media] = offered.find(([each]) => headers.get('content-type')?.startsWith(each)) ?? offered[0] ?? [];
       if (type !== '*/*' && headers.get('content-type')?.startsWith(type) !== true) faults.push(`not ${type}`);
-      if (body?.success === false && !(body.code in media.examples)) faults.push(`code ${String(body.code)} is not in the document`);
+      if (body?.success === false && !codes?.includes(body.code)) faults.push(`code ${String(body.code)} is not in the document`);
       // A 422 names the same field as one of its examples.
-      const examples = Object.values<any>(media.examples ?? {}).filter(({ value }) => value.code === body?.code);
+      const examples = Object.values<any>(media.examples ?? {}).filter(({ value }) => value.code === body?.code && value.details);
       const named = anyEntry(body?.details?.field);
       const documentedFields = examples.map(({ value }) => anyEntry(value.details?.field));
       if (status === 422 && !documentedFields.includes(named)) faults.push(`${named} is named, in the document ${documentedFields.join()}`);
@@ -133,7 +137,7 @@ export function contractOf(document: any): Contract {
       for (const name of documentedHeaders)
         if (headers.has(name) && !listed.includes(name)) faults.push(`header ${name} is not in the document`);
       if (method === 'HEAD') return faults;
-      const at = [operation.path, operation.method.toLowerCase(), 'responses', String(status), 'content', type, 'schema'];
+      const at = [operation.path, operation.method.toLowerCase(), 'responses', documentedStatus, 'content', type, 'schema'];
       return [
         ...faults,
         ...fits(`/paths/${at.map((each) => encodeURIComponent(each.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`, body),

@@ -24,6 +24,12 @@ export const builds = {
     output: 'gateway/console/built',
     packages: ['esbuild', 'react'],
   },
+  guide: {
+    program: 'gateway/docs/build.ts',
+    sources: ['gateway/docs'],
+    output: 'gateway/docs/built',
+    packages: ['esbuild', 'markdown-it'],
+  },
 } satisfies Record<string, Build>;
 
 /** Runs Node with these arguments and rejects if it fails. */

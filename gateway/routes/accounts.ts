@@ -94,7 +94,7 @@ export function send(reply: FastifyReply, account: AccountRecord | undefined): s
 }
 
 /** Answer of one account, for the document. */
-export const one = { name: 'AccountResponse', schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
+export const one = { name: 'Account', schema: record({ account: ref('Account') }), example: { account: exampleAccount } };
 
 /** `/accounts` and `/accounts/code/{account_code}`. */
 export function accountRoutes(app: App, { ledger }: Services): void {

@@ -1,4 +1,5 @@
 // Every route, in the order of the document.
+import { guidePages } from '../guide.ts';
 import { consoleRoutes } from '../console.ts';
 import { mailPages } from '../mail-pages.ts';
 import type { App } from '../request-context.ts';
@@ -80,5 +81,6 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   deliveryRoutes(app, parts);
   operationRoutes(app, parts);
   mailPages(app);
+  guidePages(app);
   consoleRoutes(app, parts);
 }

@@ -32,7 +32,7 @@ function page(example: object) {
   return {
     200: {
       description: 'A page of entries',
-      name: 'AuditResponse',
+      name: 'Audit',
       schema: record({ audit: { type: 'array', items: ref('AuditEntry') }, pagination }),
       example: { audit: [example], pagination: examplePagination },
     },

@@ -7,7 +7,7 @@ import { anyItem, batchRecord } from '../batch-schemas.ts';
 import { ApiError, validationError } from '../errors.ts';
 import { flag, object, optional } from '../fields.ts';
 import { outcomeEnvelope } from '../mapping.ts';
-import type { Doc } from '../openapi.ts';
+import type { Doc } from '../openapi-route.ts';
 import { dryRunQuery } from '../payment-fields.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
@@ -96,6 +96,7 @@ export function batchRoutes(app: App, services: Services): void {
         weight: 4,
         doc: {
           id: 'submitBatch',
+          repeatable: true,
           tag: 'Transactions',
           summary: 'Post, hold, capture, void and reverse many at once',
           description: [
@@ -111,7 +112,7 @@ export function batchRoutes(app: App, services: Services): void {
           answers: {
             200: {
               description: 'Independent items, or an atomic batch that earlier requests had done, or a dry run',
-              name: 'BatchOrTrialResponse',
+              name: 'BatchOrDryRun',
               schema: batchRecord,
               example: {
                 results: [{ ...done, data: { transaction: exampleTransaction } }, exampleRefused],
@@ -122,7 +123,7 @@ export function batchRoutes(app: App, services: Services): void {
             },
             201: {
               description: 'All items of an atomic batch',
-              name: 'BatchResponse',
+              name: 'Batch',
               schema: batchRecord,
               example: {
                 results: [

@@ -41,7 +41,7 @@ const exampleBooks = {
   ...{ closed_through: '2029-12-31', final_through: null, status: 'active', frozen: null, verified: null },
   ...{ indexes: [{ key: 'order_id', status: 'ready' }], version: 3, updated_at: '2030-01-31T12:00:00.000Z' },
 };
-const one = { name: 'BooksResponse', schema: record({ books: ref('Books') }), example: { books: exampleBooks } };
+const one = { name: 'Books', schema: record({ books: ref('Books') }), example: { books: exampleBooks } };
 const path = '/v1/tenants/:slug/books';
 const tag = 'Books';
 

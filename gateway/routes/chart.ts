@@ -13,7 +13,7 @@ import { envelope, json, treeJson } from '../mapping.ts';
 import { exampleAccount } from './accounts.ts';
 
 const chart = {
-  name: 'ChartResponse',
+  name: 'Chart',
   schema: record({ business_type: { type: 'string', enum: [...businessTypes] }, accounts: { type: 'array', items: ref('Account') } }),
   example: { business_type: 'wallet', accounts: [exampleAccount] },
 };

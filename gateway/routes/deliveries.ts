@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { Access } from '../auth.ts';
 import { deliveryStatuses, object, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
-import { rateLimitHeaderNames } from '../openapi.ts';
+import { rateLimitHeaderNames } from '../openapi-headers.ts';
 import { pathDelivery, periodOf } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';

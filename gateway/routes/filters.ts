@@ -63,6 +63,7 @@ export function filterRoutes(app: App, { ledger, times }: Services): void {
         access,
         doc: {
           id: 'putFilter',
+          repeatable: true,
           tag,
           summary: 'Keep a query under a name',
           description:

@@ -61,7 +61,7 @@ const exampleCapture = {
   origin: { ...{ template: null, schedule_id: null, occurrence: null, exchange: null, override: null }, hold_id: exampleHold.hold_id },
 };
 
-const oneHold = { name: 'HoldResponse', schema: record({ hold: ref('Hold') }) };
+const oneHold = { name: 'Hold', schema: record({ hold: ref('Hold') }) };
 const replayable = { tries: true, headers: ['Idempotent-Replayed' as const] };
 
 const listQuery = object({
@@ -105,7 +105,7 @@ export function holdRoutes(app: App, services: Services): void {
             201: { ...oneHold, description: 'Held', example: { hold: exampleHold } },
             200: {
               ...replayable,
-              name: 'HoldOrTrialResponse',
+              name: 'HoldOrDryRun',
               description: 'Held by an earlier request with this key, or a dry run',
               schema: record({ hold: { anyOf: [ref('Hold'), ref('TriedHold')] } }),
               example: { hold: exampleHold },
@@ -141,14 +141,14 @@ export function holdRoutes(app: App, services: Services): void {
           bodyOptional: true,
           answers: {
             201: {
-              name: 'CaptureResponse',
+              name: 'Capture',
               description: 'Captured',
               schema: record({ transaction: ref('Transaction'), hold: ref('Hold') }),
               example: { transaction: exampleCapture, hold: exampleCaptured },
             },
             200: {
               ...replayable,
-              name: 'CaptureOrTrialResponse',
+              name: 'CaptureOrDryRun',
               description: 'Captured by an earlier request with this key, or a dry run',
               schema: record({ transaction: { anyOf: [ref('Transaction'), ref('TriedTransaction')] }, hold: ref('Hold') }),
               example: { transaction: exampleCapture, hold: exampleCaptured },
@@ -175,6 +175,7 @@ export function holdRoutes(app: App, services: Services): void {
         access: { by: 'key', scope: 'transactions:write' },
         doc: {
           id: 'voidHold',
+          repeatable: true,
           tag: 'Holds',
           summary: 'Release what remains of a hold',
           description:
@@ -184,7 +185,7 @@ export function holdRoutes(app: App, services: Services): void {
           answers: {
             200: {
               ...replayable,
-              name: 'VoidResponse',
+              name: 'Void',
               description: 'Released, now or before, or a dry run',
               schema: record({ hold: ref('Hold') }),
               example: {

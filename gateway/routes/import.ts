@@ -64,6 +64,7 @@ function importRoute(app: App, services: Services): void {
         weight: 4,
         doc: {
           id: 'importTransactions',
+          repeatable: true,
           tag: 'Transactions',
           summary: 'Import any number of items',
           description: [

@@ -105,7 +105,7 @@ export function invitationRoutes(app: App, { identity }: Services): void {
             200: {
               description: 'Revoked',
               schema: record({ id: { type: 'string' }, deleted: { type: 'boolean' } }),
-              name: 'InvitationRevokedResponse',
+              name: 'InvitationRevoked',
               example: { id: exampleInvitation.id, deleted: true },
             },
           },

@@ -78,7 +78,7 @@ function oneRoutes(app: App, { auditor }: Services): void {
           description:
             'What takes long is a job: it is `queued`, then `running`, and ends as `succeeded`, `failed` or `cancelled`. Three jobs of a tenant run at a time. After a crash a job runs again. Needs the scope that its start needed.',
           answers: {
-            200: { description: 'The job', schema: record({ job: ref('Job') }), name: 'JobResponse', example: { job: exampleJob } },
+            200: { description: 'The job', schema: record({ job: ref('Job') }), name: 'Job', example: { job: exampleJob } },
           },
           errors: ['validation_failed', 'job_not_found'],
           errorFields: { validation_failed: { field: 'job_id', tag: 'id', value: 'job_1' } },

@@ -21,10 +21,6 @@ const exampleKey = {
 };
 /** The text of a key of the examples. */
 export const exampleText = 'lk_live_01jd1zq5v8e6n9w2k4m7p3r5t8_5qX0kZ7mV2cN9bA4sD6fG8hJ1lQ3wE5rT7yU9iO0pAs0bx9Qd';
-const withText = {
-  allOf: [ref('ApiKey'), record({ key: { type: 'string', description: 'The key itself, shown only once.' } })],
-};
-
 const newKey = object({
   name: { ...name, example: 'Payments service' } as typeof name,
   scopes: Type.Unsafe<string[]>({
@@ -69,7 +65,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           answers: {
             201: {
               description: 'Created',
-              schema: record({ api_key: withText }),
+              schema: record({ api_key: ref('ApiKeyWithSecret') }),
               example: { api_key: { ...exampleKey, key: exampleText } },
               message: 'API key created; it is shown only now',
             },
@@ -179,7 +175,7 @@ export function keyRoutes(app: App, { identity }: Services): void {
           answers: {
             201: {
               description: 'The new key, and the old one with its expiry',
-              schema: record({ api_key: withText, previous: ref('ApiKey') }),
+              schema: record({ api_key: ref('ApiKeyWithSecret'), previous: ref('ApiKey') }),
               example: {
                 api_key: { ...exampleKey, key: exampleText },
                 previous: { ...exampleKey, expires_at: '2030-02-01T12:00:00.000Z' },

@@ -101,7 +101,7 @@ export function memberRoutes(app: App, { identity }: Services): void {
             200: {
               description: 'Removed',
               schema: record({ id: { type: 'string' }, deleted: { type: 'boolean' } }),
-              name: 'MemberRemovedResponse',
+              name: 'MemberRemoved',
               example: { id: exampleMember.user_id, deleted: true },
             },
           },

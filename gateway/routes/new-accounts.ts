@@ -147,7 +147,7 @@ export function newAccountRoutes(app: App, { ledger }: Services): void {
           answers: {
             201: {
               description: 'Every account, in the order of the request, as it is now',
-              name: 'AccountsResponse',
+              name: 'Accounts',
               schema: record({
                 created: long,
                 skipped: { type: 'integer', description: 'Accounts that existed.' },

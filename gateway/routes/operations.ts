@@ -1,7 +1,7 @@
 // Operations routes: health, readiness, metrics, and the public keys of tokens.
 import type { Registry } from 'prom-client';
 import { metricsText, readinessBody, type Readiness } from '../../services/platform/health.ts';
-import type { Answer } from '../openapi.ts';
+import type { Answer } from '../openapi-route.ts';
 import { record } from '../records.ts';
 import type { App } from '../request-context.ts';
 import type { TokenVerifier } from '../tokens.ts';
@@ -17,7 +17,7 @@ function bare(description: string, schema: object, example: unknown, more: Parti
   return { description, schema, example, unwrappedType: 'application/json', ...more };
 }
 
-const name = 'ReadinessResponse';
+const name = 'Readiness';
 const ready = { status: 'ok', dependencies: { identity: 'ok', ledger: 'ok', notifier: 'ok', auditor: 'ok' } };
 const unready = { status: 'unavailable', dependencies: { ...ready.dependencies, ledger: 'not serving' } };
 const exampleKey = { kty: 'OKP', crv: 'Ed25519', x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo', kid: 'k1', alg: 'EdDSA', use: 'sig' };

@@ -37,7 +37,7 @@ const exampleReopening = {
   ...{ ...examplePeriod, action: 'reopen', through: '2025-11-30', year_end: false, closing_transactions: [] },
   ...{ reason: 'A late invoice', sequence: 36 },
 };
-const one = { name: 'PeriodResponse', schema: record({ period: ref('Period') }), example: { period: examplePeriod } };
+const one = { name: 'Period', schema: record({ period: ref('Period') }), example: { period: examplePeriod } };
 const tag = 'Books';
 
 function periodRecord(period: Period | undefined): Record<string, unknown> {

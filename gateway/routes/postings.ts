@@ -6,7 +6,7 @@ import { toPosting } from '../commands.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { transactionJson } from '../../services/platform/ledger-records.ts';
 import { outcomeEnvelope } from '../mapping.ts';
-import type { Answer, Doc } from '../openapi.ts';
+import type { Answer, Doc } from '../openapi-route.ts';
 import { dryRunQuery } from '../payment-fields.ts';
 import { record, ref } from '../records.ts';
 import type { App } from '../request-context.ts';
@@ -54,10 +54,10 @@ export const exampleTransaction = {
 };
 
 /** The answer of routes that return one transaction. */
-export const oneTransaction = { name: 'TransactionResponse', schema: record({ transaction: ref('Transaction') }) };
+export const oneTransaction = { name: 'Transaction', schema: record({ transaction: ref('Transaction') }) };
 
 const oneOrTried = {
-  name: 'TransactionOrTrialResponse',
+  name: 'TransactionOrDryRun',
   schema: record({ transaction: { anyOf: [ref('Transaction'), ref('TriedTransaction')] } }),
   tries: true,
 };

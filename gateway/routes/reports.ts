@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import type { GetReportResponse } from '../../proto/gen/ledger/v1/audit_pb.js';
 import { exampleNewJob, jobRecord } from '../job-schemas.ts';
-import type { Doc } from '../openapi.ts';
+import type { Doc } from '../openapi-route.ts';
 import { examplePagination } from '../pages.ts';
 import { exampleReports } from '../report-records.ts';
 import { pagination, record, ref } from '../records.ts';
@@ -49,7 +49,7 @@ function readRoute(app: App, { auditor }: Services, route: ReportRoute): void {
             200: {
               description: 'The report',
               schema: record({ report: schema, ...(isPaged && { pagination }) }),
-              name: `${id}Response`,
+              name: id,
               example: { report: exampleReports[report], ...(isPaged && { pagination: examplePagination }) },
               files: fileExamples,
             },
@@ -102,7 +102,7 @@ function jobRoute(app: App, { auditor }: Services, route: ReportRoute): void {
             202: {
               description: 'Queued',
               schema: record({ job: ref('Job') }),
-              name: 'JobResponse',
+              name: 'Job',
               example: { job: { ...exampleNewJob, kind: report } },
             },
           },

@@ -4,7 +4,7 @@ import { toReversal } from '../commands.ts';
 import { takeKeyHeader } from '../idempotency.ts';
 import { pathId } from '../pages.ts';
 import { dryRunQuery } from '../payment-fields.ts';
-import type { Doc } from '../openapi.ts';
+import type { Doc } from '../openapi-route.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { submitOne } from '../submit.ts';

@@ -21,7 +21,7 @@ export const exampleTenant = {
 };
 
 /** Answers of several routes. */
-export const tenantAnswer = { name: 'TenantResponse', schema: record({ tenant: ref('Tenant') }) };
+export const tenantAnswer = { name: 'Tenant', schema: record({ tenant: ref('Tenant') }) };
 
 /** `/v1/tenants`. */
 export function tenantRoutes(app: App, { identity }: Services): void {

@@ -1,7 +1,7 @@
 // Routes of registration, sessions and the current user.
 import type { Session, User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { email, name, object, optional, secret } from '../fields.ts';
-import { rateLimitHeaderNames } from '../openapi.ts';
+import { rateLimitHeaderNames } from '../openapi-headers.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, originOf, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
@@ -27,7 +27,7 @@ export const exampleSession = {
 };
 /** The answer of every login. */
 export const session = {
-  name: 'SessionResponse',
+  name: 'Session',
   schema: record({
     token: { type: 'string', description: 'JWT, valid for one hour: `Authorization: Bearer <token>`.' },
     expires_at: { type: 'string', format: 'date-time' },
@@ -37,9 +37,9 @@ export const session = {
 };
 
 /** The answer of an action that returns nothing. */
-export const noData = { name: 'DoneResponse', schema: { type: 'object' }, example: {} };
+export const noData = { name: 'Done', schema: { type: 'object' }, example: {} };
 /** The answer of an action on the user. */
-export const changedUser = { name: 'UserResponse', schema: record({ user: ref('User') }) };
+export const changedUser = { name: 'User', schema: record({ user: ref('User') }) };
 
 const refreshToken = secret(1, 512, { description: 'From the last login or refresh.', example: exampleSession.refresh_token });
 

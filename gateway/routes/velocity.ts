@@ -93,7 +93,7 @@ const exampleBodies = {
   daily: { account_code, applies, currency: of, side: onSide, max_amount, window: daily, name: exampleLimit.name },
 };
 
-const one = { name: 'LimitResponse', schema: record({ limit: ref('VelocityLimit') }), example: { limit: exampleLimit } };
+const one = { name: 'Limit', schema: record({ limit: ref('VelocityLimit') }), example: { limit: exampleLimit } };
 const tag = 'Limits';
 const [read, write] = [{ by: 'key', scope: 'accounts:read' } as const, { by: 'key', scope: 'accounts:write' } as const];
 const kind = 'limit';
@@ -265,7 +265,7 @@ function limitRoutes(app: App, { ledger }: Services): void {
             200: {
               description: 'Deleted',
               schema: record({ id: { type: 'string' }, deleted: { type: 'boolean' } }),
-              name: 'LimitDeletedResponse',
+              name: 'LimitDeleted',
               example: { id: exampleLimit.limit_id, deleted: true },
             },
           },

@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import type { Webhook } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import type { Access } from '../auth.ts';
 import { flag, object, oneOf, optional, patterned, printableSecret, secret, webhookEvents, whole } from '../fields.ts';
-import { rateLimitHeaderNames } from '../openapi.ts';
+import { rateLimitHeaderNames } from '../openapi-headers.ts';
 import { ApiError, validationError, maxErrors, apiErrorOf } from '../errors.ts';
 import { record, ref } from '../records.ts';
 import { callOptions, type App } from '../request-context.ts';
@@ -94,7 +94,7 @@ export const exampleWebhook = {
   updated_at: '2030-01-31T12:00:00.000Z',
 };
 const exampleSecret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-const withSecret = { schema: record({ webhook_config: ref('WebhookConfigWithSecret') }), name: 'WebhookConfigResponse' };
+const withSecret = { schema: record({ webhook_config: ref('WebhookConfigWithSecret') }), name: 'WebhookConfig' };
 const exampleWithSecret = { webhook_config: { ...exampleWebhook, secret: exampleSecret } };
 const exampleWithoutSecret = { webhook_config: { ...exampleWebhook, secret: null } };
 
@@ -255,6 +255,7 @@ export function webhookRoutes(app: App, { notifier }: Services): void {
 }
 
 function changeRoutes(app: App, notifier: Services['notifier'], path: string, ids: { update: string; remove: string }): void {
+  const isAlias = ids.update === 'updateWebhooks';
   app.patch(
     path,
     {
@@ -264,6 +265,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
         access,
         doc: {
           id: ids.update,
+          isAlias,
           tag,
           summary: 'Change the configuration',
           description: 'Absent or null fields stay as they are. `/webhooks` and `/webhooks/config` are equivalent.',
@@ -306,6 +308,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
         access,
         doc: {
           id: ids.remove,
+          isAlias,
           tag,
           summary: 'Delete the configuration',
           description: [
@@ -316,7 +319,7 @@ function changeRoutes(app: App, notifier: Services['notifier'], path: string, id
             200: {
               description: 'Deleted',
               schema: record({ deleted: { type: 'boolean' } }),
-              name: 'WebhookDeletedResponse',
+              name: 'WebhookDeleted',
               example: { deleted: true },
             },
           },
