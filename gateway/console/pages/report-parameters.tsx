@@ -4,7 +4,7 @@ import { texts } from '../page-words.ts';
 import { SearchField } from '../parts/filter.tsx';
 import { Checkbox, SelectField, TextField } from '../parts/form.tsx';
 import { currencies } from '../parts/money.ts';
-import { toDay } from '../parts/days.ts';
+import { toDay } from '../parts/time.tsx';
 
 const words = texts.report;
 
@@ -25,14 +25,16 @@ export interface Kind {
   period: string;
 }
 
-const start = { trialBalance: 'startTrialBalance', balanceSheet: 'startBalanceSheet', incomeStatement: 'startIncomeStatement' } as const;
-const startPaged = {
-  ...{ cashFlow: 'startCashFlow', accountStatement: 'startAccountStatement' },
-  ...{ generalLedger: 'startGeneralLedger', journal: 'startJournal' },
-} as const;
-
 /** How the client starts a report as a job. */
-export const starts = { ...start, ...startPaged };
+export const starts = {
+  trialBalance: 'startTrialBalance',
+  balanceSheet: 'startBalanceSheet',
+  incomeStatement: 'startIncomeStatement',
+  cashFlow: 'startCashFlow',
+  accountStatement: 'startAccountStatement',
+  generalLedger: 'startGeneralLedger',
+  journal: 'startJournal',
+} as const;
 
 /** The reports by their name in the address. */
 export const kinds: Record<string, Kind> = {
@@ -55,9 +57,12 @@ export function daysOf(period: string, today = new Date()): { from?: string; to?
     from: toDay(new Date(year, fromMonth, 1)),
     to: toDay(new Date(year, fromMonth + months, 0)),
   });
-  const last = { month: () => days(month, 1), 'last-month': () => days(month - 1, 1), quarter: () => days(month - (month % 3), 3) };
-  const years = { year: () => days(0, 12), 'last-year': () => days(-12, 12) };
-  return { ...last, ...years }[period]?.() ?? {};
+  const spans: Record<string, [fromMonth: number, months: number]> = {
+    ...{ month: [month, 1], 'last-month': [month - 1, 1], quarter: [month - (month % 3), 3] },
+    ...{ year: [0, 12], 'last-year': [-12, 12] },
+  };
+  const span = spans[period];
+  return span ? days(...span) : {};
 }
 
 /** What the API is asked, without what is empty. */

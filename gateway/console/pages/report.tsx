@@ -118,10 +118,10 @@ function OfAccounts({ kind, query, ...given }: ContentProps): ReactElement {
 }
 
 function OfEntries({ kind, query, ...given }: ContentProps): ReactElement {
-  const pages = usePages(
+  const pages = usePages<Entries, Entries['report']>(
     ['report', kind.method, query],
     (ledger, options) => {
-      const call = ledger.reports[kind.method] as (query: object) => Listing<Entries, unknown>;
+      const call = ledger.reports[kind.method] as (query: object) => Listing<Entries, Entries['report']>;
       return call({ ...query, ...options });
     },
     ({ report }) => [report],
