@@ -1,8 +1,8 @@
 // The deployment, the browser and the people of the console's tests.
 import type { Browser, Page } from 'playwright-core';
 import { fillDemo } from '../../deploy/local/demo/fill.ts';
+import { Ledger } from '../../gateway/clients/typescript/ledger.ts';
 import { buildIfStale, builds } from '../../deploy/local/stale-build.ts';
-import { apiOf, type Api } from '../../deploy/local/demo/api.ts';
 import type { Cluster } from '../cluster.ts';
 import { sharedCluster } from '../shared-cluster.ts';
 import { newProfile, startBrowser, type Profile } from './browser.ts';
@@ -14,7 +14,7 @@ export interface Console {
   /** Of the console, without a slash at the end. */
   url: string;
   /** With the rights of the demo's owner. */
-  api: Api;
+  ledger: Ledger;
   close(): Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export async function startConsole(): Promise<Console> {
     cluster,
     browser,
     url: `${cluster.url}/console`,
-    api: apiOf(`${cluster.url}/v1/tenants/demo`, key),
+    ledger: new Ledger({ url: cluster.url, tenant: 'demo', key }),
     close: async () => {
       await browser.close();
       await receiver?.close();

@@ -25,7 +25,9 @@ globalThis.inPage = {
   async axe() {
     const rules = globalThis.axe.getRules().filter((rule) => !rule.tags.includes('wcag2aaa'));
     const { violations } = await globalThis.axe.run(document, { runOnly: { type: 'rule', values: rules.map((rule) => rule.ruleId) } });
-    return violations.flatMap(({ id, help, nodes }) => nodes.map((node) => `${id}: ${help} ${node.html.slice(0, 200)} ${node.failureSummary}`));
+    return violations.flatMap(({ id, help, nodes }) =>
+      nodes.map((node) => `${id}: ${help} ${node.html.slice(0, 200)} ${node.failureSummary}`),
+    );
   },
 
   /** Notes everything that the Tab key should reach, and how many there are. */

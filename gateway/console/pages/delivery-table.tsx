@@ -32,8 +32,15 @@ export const deliveryColumns: ColumnOf<WebhookDelivery>[] = [
   },
   { id: 'status', label: texts.common.status, width: 110, cell: ({ status }) => <DeliveryState status={status} /> },
   { id: 'answer', label: words.answer, width: 110, cell: (each) => <AnswerOf {...each} /> },
-  { id: 'attempts', label: words.attempts, width: 90, isNumber: true, isOptional: true, cell: (each) => `${each.attempts}/${each.max_attempts}` },
-  { id: 'at', label: texts.common.created, width: 170, isOptional: true, cell: ({ created_at: at }) => <Time time={at} /> },
+  {
+    id: 'attempts',
+    label: words.attempts,
+    width: 90,
+    isNumber: true,
+    isOptional: true,
+    cell: (each) => `${each.attempts}/${each.max_attempts}`,
+  },
+  { id: 'at', label: texts.common.created, width: 184, isOptional: true, cell: ({ created_at: at }) => <Time time={at} /> },
 ];
 
 /** Deliveries of one thing. */

@@ -4,7 +4,7 @@ import { Link, useParams } from 'wouter';
 import type { DeliveryAttempt, WebhookConfig, WebhookDeliveryDetail } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
 import { Button } from '../parts/button.tsx';
-import { Code, CopyButton } from '../parts/copy.tsx';
+import { Code } from '../parts/copy.tsx';
 import { formatCount } from '../parts/money.ts';
 import { Facts, Page, Section } from '../parts/page.tsx';
 import { Loaded, problemOf } from '../parts/problem.tsx';
@@ -12,6 +12,7 @@ import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { useRead, useWrite } from '../tenant.tsx';
+import { words as shared } from '../words.ts';
 import { AnswerOf, DeliveryState } from './delivery-table.tsx';
 
 const words = texts.delivery;
@@ -56,7 +57,7 @@ function DeliveryView({ delivery, config }: { delivery: WebhookDeliveryDetail; c
     () => toast(texts.webhooks.retried),
   );
   const body = JSON.stringify(delivery.payload);
-  const transactionId = (delivery.payload.data as { transaction_id?: string } | undefined)?.transaction_id;
+  const transactionId = (delivery.payload.data as { transaction_id?: string | null } | undefined)?.transaction_id;
   return (
     <Page
       title={delivery.event_type}
@@ -85,7 +86,7 @@ function DeliveryView({ delivery, config }: { delivery: WebhookDeliveryDetail; c
           [texts.webhooks.event, <Code text={delivery.event_id} />],
           [
             words.transaction,
-            transactionId !== undefined && (
+            transactionId != null && (
               <Link href={`/transactions/${transactionId}`}>
                 <code>{transactionId}</code>
               </Link>
@@ -104,7 +105,7 @@ function DeliveryView({ delivery, config }: { delivery: WebhookDeliveryDetail; c
           <Sheet label={words.attempts} columns={columns} items={delivery.attempt_history} idOf={({ number }) => String(number)} />
         )}
       </Section>
-      <Section title={words.payload} actions={config && <CopyButton text={curlOf(config.url, body)} label={words.curl} />}>
+      <Section title={words.payload} actions={config && <CurlButton url={config.url} body={body} />}>
         <Text label={words.payload} text={JSON.stringify(delivery.payload, undefined, 2)} />
       </Section>
       <Section title={words.response}>
@@ -115,6 +116,18 @@ function DeliveryView({ delivery, config }: { delivery: WebhookDeliveryDetail; c
         )}
       </Section>
     </Page>
+  );
+}
+
+function CurlButton({ url, body }: { url: string; body: string }): ReactElement {
+  const copy = async (): Promise<void> => {
+    await navigator.clipboard.writeText(curlOf(url, body));
+    toast(shared.copied);
+  };
+  return (
+    <Button icon="copy" onPress={() => void copy()}>
+      {words.curl}
+    </Button>
   );
 }
 

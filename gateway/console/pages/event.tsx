@@ -16,9 +16,13 @@ const words = texts.events;
 export function EventPage(): ReactElement {
   const sequence = Number(useParams()['sequence']);
   const isNumber = Number.isSafeInteger(sequence) && sequence > 0;
-  const query = useRead(['events', sequence], (ledger, options) => ledger.events.list({ after_sequence: sequence - 1, limit: 1, ...options }), {
-    isEnabled: isNumber,
-  });
+  const query = useRead(
+    ['events', sequence],
+    (ledger, options) => ledger.events.list({ after_sequence: sequence - 1, limit: 1, ...options }),
+    {
+      isEnabled: isNumber,
+    },
+  );
   if (!isNumber) return <NotFoundPage />;
   return (
     <Loaded query={query} lines={8}>
@@ -28,7 +32,7 @@ export function EventPage(): ReactElement {
 }
 
 function EventView({ event }: { event: Event }): ReactElement {
-  const { transaction_id: transactionId } = event.data as { transaction_id?: string };
+  const { transaction_id: transactionId } = event.data as { transaction_id?: string | null };
   const { sequence } = event;
   return (
     <Page title={`${event.type} ${sequence}`} parent={{ href: '/events', label: words.title }} lead={<Code text={event.id} />}>
@@ -39,7 +43,7 @@ function EventView({ event }: { event: Event }): ReactElement {
           [texts.transaction.request, event.request_id !== null && <code>{event.request_id}</code>],
           [
             texts.delivery.transaction,
-            transactionId !== undefined && (
+            transactionId != null && (
               <Link href={`/transactions/${transactionId}`}>
                 <code>{transactionId}</code>
               </Link>

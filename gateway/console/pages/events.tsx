@@ -90,7 +90,7 @@ const columns: ColumnOf<StreamedEvent>[] = [
   { id: 'sequence', label: words.sequence, width: 90, isNumber: true, cell: ({ sequence }) => formatCount(sequence) },
   { id: 'type', label: words.event, width: 170, isRowHeader: true, cell: ({ type }) => <code>{type}</code> },
   { id: 'about', label: words.about, width: '2fr', cell: aboutOf },
-  { id: 'at', label: words.at, width: 160, cell: ({ created }) => <Time time={new Date(created * 1000).toISOString()} /> },
+  { id: 'at', label: words.at, width: 184, cell: ({ created }) => <Time time={new Date(created * 1000).toISOString()} /> },
   { id: 'hash', label: words.hash, width: 130, isOptional: true, cell: ({ hash }) => <code>{hash.slice(0, 12)}</code> },
 ];
 
@@ -132,9 +132,7 @@ export function EventsPage(): ReactElement {
           items={shown}
           idOf={({ id }) => id}
           hrefOf={({ sequence }) => `/events/${sequence}`}
-          empty={
-            events.length === 0 ? <Empty title={words.none}>{words.noneText}</Empty> : <Empty title={words.nothingOfType} />
-          }
+          empty={events.length === 0 ? <Empty title={words.none}>{words.noneText}</Empty> : <Empty title={words.nothingOfType} />}
         />
       )}
       {earlier && (

@@ -71,7 +71,12 @@ function HoldView({ hold }: { hold: Hold }): ReactElement {
         ]}
       />
       <Section title={texts.transaction.entries}>
-        <Sheet label={texts.transaction.entries} columns={columns} items={hold.entries} idOf={({ account_id: id, side }) => `${id} ${side}`} />
+        <Sheet
+          label={texts.transaction.entries}
+          columns={columns}
+          items={hold.entries}
+          idOf={({ account_id: id, side }) => `${id} ${side}`}
+        />
       </Section>
       <Captures hold={hold} />
       <Section title={common.metadata}>

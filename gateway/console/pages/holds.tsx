@@ -24,7 +24,7 @@ export function HoldState({ status }: Pick<Hold, 'status'>): ReactElement {
 }
 
 const columns: ColumnOf<Hold>[] = [
-  { id: 'at', label: common.created, width: 160, isOptional: true, cell: ({ created_at: at }) => <Time time={at} /> },
+  { id: 'at', label: common.created, width: 184, isOptional: true, cell: ({ created_at: at }) => <Time time={at} /> },
   {
     id: 'description',
     label: common.description,
@@ -37,7 +37,7 @@ const columns: ColumnOf<Hold>[] = [
   {
     id: 'expires',
     label: words.expires,
-    width: 160,
+    width: 184,
     isOptional: true,
     cell: ({ expires_at: at }) => (at === null ? common.never : <Time time={at} />),
   },

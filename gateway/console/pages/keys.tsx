@@ -21,7 +21,11 @@ const { common } = texts;
 export function KeysPage(): ReactElement {
   const [isCreating, setCreating] = useState(false);
   const [secret, setSecret] = useState<string>();
-  const pages = usePages(['keys'], (ledger, options) => ledger.keys.list(options), ({ api_keys: keys }) => keys);
+  const pages = usePages(
+    ['keys'],
+    (ledger, options) => ledger.keys.list(options),
+    ({ api_keys: keys }) => keys,
+  );
   const create = (
     <Button kind="primary" icon="add" onPress={() => setCreating(true)} needs="admin">
       {words.create}
@@ -205,7 +209,16 @@ function CreateDialog({ onClose, onSecret }: { onClose: () => void; onSecret: On
           </>
         }
       >
-        <TextField label={words.name} name="name" value={name} onChange={setName} hint={words.nameHint} isRequired maxLength={255} autoFocus />
+        <TextField
+          label={words.name}
+          name="name"
+          value={name}
+          onChange={setName}
+          hint={words.nameHint}
+          isRequired
+          maxLength={255}
+          autoFocus
+        />
         <TextField label={words.description} name="description" value={description} onChange={setDescription} maxLength={1000} />
         <fieldset className="choices">
           <legend>{words.scopes}</legend>

@@ -47,7 +47,11 @@ function Name({ member }: { member: Member }): ReactElement {
 /** The page. */
 export function MembersPage(): ReactElement {
   const [isInviting, setInviting] = useState(false);
-  const pages = usePages(['members'], (ledger, options) => ledger.members.list(options), ({ members }) => members);
+  const pages = usePages(
+    ['members'],
+    (ledger, options) => ledger.members.list(options),
+    ({ members }) => members,
+  );
   const isAdmin = useMissing('admin') === undefined;
   return (
     <Page

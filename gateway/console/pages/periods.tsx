@@ -32,12 +32,7 @@ const columns: ColumnOf<Period>[] = [
     id: 'postings',
     label: texts.transactions.title,
     isOptional: true,
-    cell: ({ closing_transactions: ids }) =>
-      ids.map((id, index) => (
-        <Link key={id} href={`/transactions/${id}`} aria-label={id}>
-          {index + 1}{' '}
-        </Link>
-      )),
+    cell: ({ closing_transactions: ids }) => ids.length > 0 && <Link href="/transactions?kind=closing">{words.postings(ids.length)}</Link>,
   },
   { id: 'at', label: texts.common.created, isOptional: true, cell: ({ created_at: at }) => <Time time={at} /> },
 ];
@@ -46,7 +41,11 @@ const columns: ColumnOf<Period>[] = [
 export function PeriodsPage(): ReactElement {
   const [asked, setAsked] = useState<'close' | 'reopen'>();
   const books = useRead(['books'], (ledger, options) => ledger.books.get(options));
-  const pages = usePages(['periods'], (ledger, options) => ledger.periods.list(options), ({ periods }) => periods);
+  const pages = usePages(
+    ['periods'],
+    (ledger, options) => ledger.periods.list(options),
+    ({ periods }) => periods,
+  );
   const close = (): void => setAsked(undefined);
   const closedThrough = books.data?.books.closed_through;
   return (

@@ -64,7 +64,7 @@ function CurrencyTable({ report, currency }: { report: AccountsReport; currency:
           const own = lines.filter(({ section }) => section === total.section);
           return (
             <tbody key={total.section}>
-              {own.length > 0 && total.section !== null && (
+              {own.length > 0 && total.section !== null && report.report === 'cash-flow' && (
                 <tr className="report-section">
                   <th scope="rowgroup" colSpan={shown.length + 1}>
                     {words.sections[total.section] ?? total.section}

@@ -101,7 +101,13 @@ export function ParametersForm({ kind, parameters, set }: FormProps): ReactEleme
   return (
     <div className="filters no-print" role="search" aria-label={words.title}>
       {takes.includes('account_code') && (
-        <SearchField label={words.account} name="account_code" value={parameters.account_code ?? ''} onChange={choose('account_code')} isMono />
+        <SearchField
+          label={words.account}
+          name="account_code"
+          value={parameters.account_code ?? ''}
+          onChange={choose('account_code')}
+          isMono
+        />
       )}
       {takes.includes('period') && (
         <SelectField
@@ -168,7 +174,11 @@ function AccountChoices({ parameters, set }: Omit<FormProps, 'kind'>): ReactElem
         placeholder={words.groupHint}
         isMono
       />
-      <Checkbox label={words.zero} isSelected={parameters.zero === 'true'} onChange={(isSelected) => set({ zero: isSelected ? 'true' : '' })} />
+      <Checkbox
+        label={words.zero}
+        isSelected={parameters.zero === 'true'}
+        onChange={(isSelected) => set({ zero: isSelected ? 'true' : '' })}
+      />
     </>
   );
 }

@@ -8,6 +8,7 @@ import type {
   AsRecorded,
   GeneralLedgerReport,
   JournalReport,
+  Ledger,
   Listing,
 } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
@@ -29,7 +30,14 @@ import { kinds, parameterNames, ParametersForm, queryOf, starts, type Kind, type
 const words = texts.report;
 
 type Query = Record<string, string | number | boolean>;
-type Entries = { report: AccountStatementReport | GeneralLedgerReport | JournalReport };
+interface Entries {
+  report: AccountStatementReport | GeneralLedgerReport | JournalReport;
+}
+
+/** The reports of the client; what one takes and answers depends on its kind. */
+function methodsOf({ reports }: Ledger): Record<Kind['method'] | (typeof starts)[Kind['method']], (given: object) => unknown> {
+  return reports as never;
+}
 
 /** The page of a report. */
 export function ReportPage(): ReactElement {
@@ -78,8 +86,8 @@ function Actions({ name, kind, query }: { name: string; kind: Kind; query: Query
   const { ledger, tenant } = useTenant();
   const download = useMutation({
     mutationFn: async (format: string) => {
-      const call = ledger.reports[kind.method] as (query: object) => Promise<Response>;
-      await saveResponse(await call({ ...query, format, timeoutMs: 60_000 }), `${tenant.slug}-${name}.${format}`);
+      const response = (await methodsOf(ledger)[kind.method]({ ...query, format, timeoutMs: 60_000 })) as Response;
+      await saveResponse(response, `${tenant.slug}-${name}.${format}`);
     },
     onError: (error) => toast(problemOf(error).message),
   });
@@ -101,8 +109,8 @@ interface ContentProps {
 
 function OfAccounts({ kind, query, ...given }: ContentProps): ReactElement {
   const read = useRead(['report', kind.method, query], async (ledger, options) => {
-    const call = ledger.reports[kind.method] as (query: object) => Promise<{ report: AccountsReport }>;
-    return (await call({ ...query, ...options })).report;
+    const answer = (await methodsOf(ledger)[kind.method]({ ...query, ...options })) as { report: AccountsReport };
+    return answer.report;
   });
   if (isTooLarge(read.error)) return <TooLarge kind={kind} query={query} error={read.error} />;
   return (
@@ -120,10 +128,7 @@ function OfAccounts({ kind, query, ...given }: ContentProps): ReactElement {
 function OfEntries({ kind, query, ...given }: ContentProps): ReactElement {
   const pages = usePages<Entries, Entries['report']>(
     ['report', kind.method, query],
-    (ledger, options) => {
-      const call = ledger.reports[kind.method] as (query: object) => Listing<Entries, Entries['report']>;
-      return call({ ...query, ...options });
-    },
+    (ledger, options) => methodsOf(ledger)[kind.method]({ ...query, ...options }) as Listing<Entries, Entries['report']>,
     ({ report }) => [report],
   );
   const [first] = pages.items;
@@ -180,7 +185,11 @@ function EntriesTables({ kind, reports, isComplete }: { kind: Kind; reports: Ent
 }
 
 /** From which state of the log the figures are, and how to have them again. */
-function Recorded({ at: { sequence, hash, at }, parameters, set }: { at: AsRecorded } & Pick<ContentProps, 'parameters' | 'set'>): ReactElement {
+function Recorded({
+  at: { sequence, hash, at },
+  parameters,
+  set,
+}: { at: AsRecorded } & Pick<ContentProps, 'parameters' | 'set'>): ReactElement {
   const isKept = parameters.known_sequence !== undefined;
   return (
     <footer className="recorded">
@@ -207,7 +216,7 @@ const isTooLarge = (error: unknown): boolean => error !== null && problemOf(erro
 
 function TooLarge({ kind, query, error }: { kind: Kind; query: Query; error: unknown }): ReactElement {
   const begin = useWrite(
-    (ledger) => (ledger.reports[starts[kind.method]] as (body: object) => Promise<unknown>)({ ...query, format: 'xlsx' }),
+    async (ledger) => methodsOf(ledger)[starts[kind.method]]({ ...query, format: 'xlsx' }),
     () => toast(words.jobStarted),
   );
   return (

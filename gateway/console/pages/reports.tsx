@@ -39,7 +39,12 @@ export function ReportsPage(): ReactElement {
 const isOver = ({ status }: Job): boolean => status !== 'queued' && status !== 'running';
 
 function Jobs(): ReactElement | null {
-  const { items } = usePages(['jobs'], (ledger, options) => ledger.jobs.list(options), ({ jobs }) => jobs, { everyMs: 5_000 });
+  const { items } = usePages(
+    ['jobs'],
+    (ledger, options) => ledger.jobs.list(options),
+    ({ jobs }) => jobs,
+    { everyMs: 5_000 },
+  );
   if (items.length === 0) return null;
   const columns: ColumnOf<Job>[] = [
     { id: 'kind', label: texts.common.type, cell: ({ kind }) => words.names[kind] ?? kind },

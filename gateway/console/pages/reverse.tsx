@@ -57,7 +57,14 @@ export function ReverseDialog({ transaction, isOpen, onClose }: Props): ReactEle
           </>
         }
       >
-        <TextField label={texts.common.description} name="description" value={description} onChange={setDescription} maxLength={255} autoFocus />
+        <TextField
+          label={texts.common.description}
+          name="description"
+          value={description}
+          onChange={setDescription}
+          maxLength={255}
+          autoFocus
+        />
         {left !== undefined && (
           <TextField
             label={words.part}

@@ -164,7 +164,10 @@ function LoginSection(): ReactElement {
           facts={[
             [texts.common.name, `${user.first_name} ${user.last_name}`],
             [texts.members.email, user.email],
-            [words.factor, <Badge tone={user.totp_enabled ? 'good' : 'plain'}>{user.totp_enabled ? words.factorOn : words.factorOff}</Badge>],
+            [
+              words.factor,
+              <Badge tone={user.totp_enabled ? 'good' : 'plain'}>{user.totp_enabled ? words.factorOn : words.factorOff}</Badge>,
+            ],
           ]}
         />
       )}

@@ -108,7 +108,7 @@ function TransactionFacts({ transaction }: { transaction: Transaction }): ReactE
         [words.hold, link(origin?.hold_id, 'holds')],
         [words.rate, exchange && `1 ${exchange.rate.base} = ${exchange.rate.value} ${exchange.rate.quote}`],
         [words.override, override?.reason],
-      ].filter((fact): fact is [string, ReactNode] => fact[1] !== false)}
+      ]}
     />
   );
 }
@@ -129,7 +129,12 @@ const entryColumns: ColumnOf<Indexed>[] = [
   },
   { id: 'debit', label: words.debit, isNumber: true, cell: (each) => each.side === 'debit' && <Amount {...each} /> },
   { id: 'credit', label: words.credit, isNumber: true, cell: (each) => each.side === 'credit' && <Amount {...each} /> },
-  { id: 'after', label: words.balanceAfter, isNumber: true, cell: (each) => <Amount amount={each.balance_after} currency={each.currency} /> },
+  {
+    id: 'after',
+    label: words.balanceAfter,
+    isNumber: true,
+    cell: (each) => <Amount amount={each.balance_after} currency={each.currency} />,
+  },
 ];
 
 /** Metadata as it was sent. */
@@ -141,7 +146,9 @@ export function MetadataView({ metadata }: { metadata: Metadata }): ReactElement
 }
 
 function EventSection({ transaction: { sequence } }: { transaction: Transaction }): ReactElement {
-  const query = useRead(['events', sequence], (ledger, options) => ledger.events.list({ after_sequence: sequence - 1, limit: 1, ...options }));
+  const query = useRead(['events', sequence], (ledger, options) =>
+    ledger.events.list({ after_sequence: sequence - 1, limit: 1, ...options }),
+  );
   return (
     <Section title={words.event}>
       <p className="hint">{words.proofText}</p>

@@ -34,7 +34,7 @@ export function AccountCodes({ entries }: Pick<Transaction, 'entries'>): ReactEl
 }
 
 const columns: ColumnOf<Transaction>[] = [
-  { id: 'at', label: words.when, width: 160, cell: ({ effective_at: at }) => <Time time={at} /> },
+  { id: 'at', label: words.when, width: 184, cell: ({ effective_at: at }) => <Time time={at} /> },
   { id: 'description', label: common.description, width: '2fr', isRowHeader: true, cell: (each) => <Description transaction={each} /> },
   { id: 'reference', label: common.reference, width: '1fr', isOptional: true, cell: ({ reference }) => reference },
   { id: 'accounts', label: words.accounts, width: '2fr', isOptional: true, cell: (each) => <AccountCodes entries={each.entries} /> },
@@ -82,7 +82,7 @@ export function TransactionsPage(): ReactElement {
     </Empty>
   );
   return (
-    <Page title={words.title} lead={words.lead} actions={<PostButton />}>
+    <Page title={words.title} lead={words.lead}>
       <Search filters={filters} set={set} clear={isFiltered ? clear : undefined} />
       <Loaded query={pages.query} lines={12}>
         {() => (

@@ -43,10 +43,7 @@ export function VerificationPage(): ReactElement {
               <Facts
                 facts={report.totals.map(({ currency, values: [value] }) => {
                   const isBalanced = toMinor(value?.['debit'] ?? '0') === toMinor(value?.['credit'] ?? '0');
-                  return [
-                    currency,
-                    <Badge tone={isBalanced ? 'good' : 'bad'}>{isBalanced ? words.balanced : words.unbalanced}</Badge>,
-                  ];
+                  return [currency, <Badge tone={isBalanced ? 'good' : 'bad'}>{isBalanced ? words.balanced : words.unbalanced}</Badge>];
                 })}
               />
             </Section>
@@ -69,7 +66,6 @@ export function VerificationPage(): ReactElement {
 }
 
 function LastVerification(): ReactElement {
-  const { tenant } = useTenant();
   const query = useRead(['books'], (ledger, options) => ledger.books.get(options));
   const command = `npm run ledger -- verify`;
   return (

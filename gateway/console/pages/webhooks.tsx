@@ -80,11 +80,19 @@ function Configuration({ config, onSecret }: SecretProps & { config: WebhookConf
     },
   );
   return (
-    <Section title={config.url} actions={<ConfigurationActions config={config} ask={setAsked} />}>
+    <Section title={words.receiver} actions={<ConfigurationActions config={config} ask={setAsked} />}>
       <Facts
         facts={[
+          [words.url, <code>{config.url}</code>],
           [texts.common.status, <Badge tone={config.enabled ? 'good' : 'warn'}>{config.enabled ? words.on : words.off}</Badge>],
-          [words.events, <span className="codes">{config.events.map((event) => <code key={event}>{event}</code>)}</span>],
+          [
+            words.events,
+            <span className="codes">
+              {config.events.map((event) => (
+                <code key={event}>{event}</code>
+              ))}
+            </span>,
+          ],
           [words.headers, config.headers.map(({ name }) => name).join(', ')],
         ]}
       />
@@ -187,11 +195,7 @@ function Deliveries(): ReactElement {
             more={pages.more}
             isLoadingMore={pages.isLoadingMore}
             empty={
-              isFiltered ? (
-                <Empty title={texts.common.nothingFound} />
-              ) : (
-                <Empty title={words.noDeliveries}>{words.noDeliveriesText}</Empty>
-              )
+              isFiltered ? <Empty title={texts.common.nothingFound} /> : <Empty title={words.noDeliveries}>{words.noDeliveriesText}</Empty>
             }
           />
         )}
@@ -219,13 +223,7 @@ function DeliveryFilters({ filters, set }: { filters: Filters; set: (changed: Fi
         onChange={choose('event_type')}
         options={anyOf([...eventTypes, 'test.webhook'].map((id) => ({ id, label: id })))}
       />
-      <TextField
-        label={texts.common.from}
-        name="start_date"
-        type="date"
-        value={filters.start_date ?? ''}
-        onChange={choose('start_date')}
-      />
+      <TextField label={texts.common.from} name="start_date" type="date" value={filters.start_date ?? ''} onChange={choose('start_date')} />
       <TextField label={texts.common.to} name="end_date" type="date" value={filters.end_date ?? ''} onChange={choose('end_date')} />
     </div>
   );

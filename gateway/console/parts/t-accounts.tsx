@@ -27,9 +27,9 @@ function TAccount({ lines }: { lines: readonly Line[] }): ReactElement {
   const [{ account_code: code, currency } = { account_code: '', currency: '' }] = lines;
   return (
     <section className="t-account" aria-label={`${code} ${currency}`}>
-      <h3>
+      <h2>
         <Link href={`/accounts/${encodeURIComponent(code)}`}>{code}</Link> <small>{currency}</small>
-      </h3>
+      </h2>
       <div className="t-sides">
         {(['debit', 'credit'] as const).map((side) => (
           <div key={side} className="t-side">
