@@ -72,6 +72,37 @@ test('a posting is delivered signed, and the delivery can be listed and read', a
   expect(JSON.stringify([(await call('GET')).body, read.body])).not.toContain(secret);
 });
 
+test('deliveries are found by their event, and by the transaction with its balances', async () => {
+  const receiver = await newReceiver();
+  const { call, post, settled } = await newSubscriber(cluster);
+  await call('POST', '', { url: receiver.url, events: allEvents });
+  const [one, other] = [await post(), await post()];
+  await settled(6);
+  const found = async (query: string) => {
+    const { body } = await call('GET', `?${query}`);
+    const { deliveries, pagination } = body.data;
+    expect(deliveries.length).toBe(Math.min(pagination.total, pagination.limit));
+    return deliveries as { id: string; event_id: string; event_type: string }[];
+  };
+  const payloads = async (deliveries: { id: string }[]) =>
+    Promise.all(deliveries.map(async ({ id: of }) => (await call('GET', `/${of}`)).body.data.delivery.payload.data.transaction_id));
+  const [first, second] = [await found(`transaction_id=${one.transaction_id}`), await found(`transaction_id=${other.transaction_id}`)];
+  expect(await payloads([...first, ...second])).toEqual([...Array(3).fill(one.transaction_id), ...Array(3).fill(other.transaction_id)]);
+  const posted = first.filter(({ event_type }) => event_type === 'transaction.posted');
+  expect(await found(`event_id=${posted[0]!.event_id}`)).toEqual(posted);
+  expect(await found(`transaction_id=${one.transaction_id}&event_id=${posted[0]!.event_id}`)).toEqual(posted);
+  expect(await found(`transaction_id=${one.transaction_id}&event_type=balance.updated&limit=1`)).toHaveLength(1);
+  for (const none of [
+    `transaction_id=${other.transaction_id}&event_id=${posted[0]!.event_id}`,
+    `transaction_id=${newId('txn')}`,
+    `event_id=${newId('evt')}`,
+    `transaction_id=${one.transaction_id}&status=failed`,
+  ]) {
+    expect([none, await found(none)]).toEqual([none, []]);
+  }
+  expect((await call('GET', '?event_id=evt_1')).body.details).toMatchObject({ field: 'event_id', tag: 'id' });
+});
+
 test('every event, and a test of it, comes with the headers and the body that the document shows, and no field beyond', async () => {
   const contract = await readContract(cluster.url);
   const { document } = contract;

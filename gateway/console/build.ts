@@ -1,5 +1,5 @@
 // Bundles the console for browsers: `node gateway/console/build.ts <directory>`.
-import { copyFileSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliCompressSync, constants } from 'node:zlib';
 import { build, type Plugin } from 'esbuild';
@@ -27,6 +27,7 @@ const ownLanguages: Plugin = {
 };
 
 const [output = join(import.meta.dirname, 'built')] = process.argv.slice(2);
+rmSync(output, { recursive: true, force: true });
 mkdirSync(output, { recursive: true });
 await build({
   entryPoints: [join(import.meta.dirname, 'main.tsx'), join(import.meta.dirname, 'main.css')],

@@ -1,13 +1,18 @@
 // Routes of webhook deliveries: list, read, manual retries, test.
-import { Type } from 'typebox';
+import { ConnectError } from '@connectrpc/connect';
+import type { FastifyRequest } from 'fastify';
+import { Type, type Static } from 'typebox';
 import type { Access } from '../auth.ts';
-import { deliveryStatuses, object, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
+import { deliveryStatuses, idOf, object, oneOf, optional, pageLimit, period, webhookEvents, whole } from '../fields.ts';
 import { rateLimitHeaderNames } from '../openapi-headers.ts';
 import { pathDelivery, periodOf } from '../pages.ts';
 import { record, ref } from '../records.ts';
 import { auditContext, callOptions, type App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { exampleBodies } from '../webhook-examples.ts';
+import { refusalOf } from '../../services/platform/caller.ts';
+import { withDerivedEvents } from '../../services/platform/derived-events.ts';
+import { toId } from '../../services/platform/ids.ts';
 import { timeOf } from '../../services/platform/ledger-records.ts';
 import { attemptRecord, deliveryRecord, envelope, rateLimitFields, webhookRecord } from '../mapping.ts';
 import { exampleWebhook } from './webhooks.ts';
@@ -23,6 +28,10 @@ const filters = object({
   offset: Type.Optional(whole(0, 2_147_483_647, { default: 0, description: 'Deliveries to skip.' })),
   event_type: Type.Optional(oneOf(webhookEvents, { example: 'transaction.posted' })),
   status: Type.Optional(oneOf(deliveryStatuses, { example: 'failed' })),
+  event_id: Type.Optional(idOf('evt', 'Only those of this event.')),
+  transaction_id: Type.Optional(
+    idOf('txn', 'Only those of this transaction: of its event, the balances that it updated, and the hold that it captured.'),
+  ),
   ...period,
 });
 const retryFilters = object({
@@ -44,8 +53,28 @@ const exampleDelivery = {
   delivered_at: '2030-01-31T12:00:00.120Z',
   created_at: '2030-01-31T12:00:00.000Z',
 };
+const orNothing = (error: unknown): { transaction?: undefined } => {
+  if (error instanceof ConnectError && refusalOf(error)?.reason === 'transaction_not_found') return {};
+  throw error;
+};
+
+// Of no event: where a filter can match none.
+const noEvent = toId('evt', '00000000-0000-0000-0000-000000000000');
+
 /** `/webhooks` as far as it is about deliveries. */
-export function deliveryRoutes(app: App, { notifier }: Services): void {
+export function deliveryRoutes(app: App, { notifier, ledger }: Services): void {
+  const eventIdsOf = async (request: FastifyRequest<{ Querystring: Static<typeof filters> }>): Promise<string[]> => {
+    const { event_id, transaction_id: transactionId } = request.query;
+    if (transactionId === undefined) return event_id === undefined ? [] : [event_id];
+    const { tenantId } = request.caller;
+    const options = callOptions(request, 5_000);
+    const { transaction } = await ledger.getTransaction({ tenantId, transactionId }, options).catch(orNothing);
+    if (!transaction) return [noEvent];
+    const { events } = await ledger.listEvents({ tenantId, afterSequence: transaction.sequence - 1n, limit: 1 }, options);
+    const ids = events.flatMap(withDerivedEvents).map(({ id }) => id);
+    return event_id === undefined ? ids : [ids.includes(event_id) ? event_id : noEvent];
+  };
+
   app.get(
     '/v1/tenants/:slug/webhooks',
     {
@@ -89,6 +118,7 @@ export function deliveryRoutes(app: App, { notifier }: Services): void {
           eventType: query.event_type,
           status: query.status,
           ...periodOf(query),
+          eventIds: await eventIdsOf(request),
           limit,
           offset,
         },

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { withClient } from '../../deploy/local/databases.ts';
 import { refusal } from '../../test/identity.ts';
@@ -12,7 +13,7 @@ import {
   type TestTenant,
 } from '../../test/notifier.ts';
 import { inTransaction } from '../platform/postgres.ts';
-import { pageStatement, retryStatement } from './deliveries.ts';
+import { eventsPageStatement, pageStatement, retryStatement } from './deliveries.ts';
 import { deleteExpired } from './retention.ts';
 
 let notifier: RunningNotifier;
@@ -76,10 +77,11 @@ describe('the list', () => {
 
   describe('as PostgreSQL reads it', () => {
     /** The plan of a page of 100, as the service has it read. */
-    async function planOf(statuses: string[], types: string[], offset: number): Promise<string> {
+    async function planOf(statuses: string[], types: string[], offset: number, eventIds?: string[]): Promise<string> {
       return inTransaction(notifier.work, [tenant.tenant], async (client) => {
-        const values = [tenant.tenant, statuses, types, '2024-01-01', 'infinity', 100, offset];
-        const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze, timing off) ${pageStatement.text}`, values);
+        const values = [tenant.tenant, statuses, types, '2024-01-01', 'infinity', 100, offset, ...(eventIds ? [eventIds] : [])];
+        const { text } = eventIds ? eventsPageStatement : pageStatement;
+        const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain (analyze, timing off) ${text}`, values);
         return rows.map((row) => row['QUERY PLAN']).join('\n');
       });
     }
@@ -93,6 +95,10 @@ describe('the list', () => {
       const byIndex =
         /Index Only Scan( Backward)? using deliveries_list .*\n *Index Cond: .*status.*event_type.*created_at >=.*created_at </g;
       expect((await planOf(['failed'], ['balance.updated'], 0)).match(byIndex)).toHaveLength(2);
+    });
+
+    test('of some events is read by theirs', async () => {
+      expect(await planOf(['failed'], ['balance.updated'], 0, [randomUUID()])).toMatch(/Index Cond: .*event_id = ANY/);
     });
 
     test('is only counted where the page lies behind the last one', async () => {

@@ -20,6 +20,17 @@ export function deliveryOf(id: string): string {
   return uuid;
 }
 
+/** UUIDs of the events of a filter; null: any event. */
+export function eventIdsOf(ids: string[]): string[] | null {
+  if (ids.length > 1_000) throw invalid('event_ids', 'max', 'has more than 1000 items');
+  const uuids = ids.map((id, index) => {
+    const uuid = toUuid('evt', id);
+    if (uuid === null) throw invalid(`event_ids[${index}]`, 'id', 'is not an event’s id', id);
+    return uuid;
+  });
+  return uuids.length === 0 ? null : uuids;
+}
+
 /** A target that may be connected to, as it was sent. */
 export async function targetOf(targets: Targets, url: string): Promise<string> {
   if (url === '') throw invalid('url', 'required', 'is required');

@@ -16,7 +16,7 @@ import { type RateLimitStatus, toConnectError } from '../platform/errors.ts';
 import type { Consumer } from './consumer.ts';
 import { listDeliveries, readDelivery, retryDeliveries, retryDelivery, type AttemptRow, type DeliveryRow } from './deliveries.ts';
 import type { DeliveryWorker } from './delivery-worker.ts';
-import { deliveryOf, filterOf, integer, targetOf, tenantOf, timeOf } from './fields.ts';
+import { deliveryOf, eventIdsOf, filterOf, integer, targetOf, tenantOf, timeOf } from './fields.ts';
 import { invalid, type Reason } from './refusal.ts';
 import { deletedConstraint, deleteTenant } from './tenant-deletion.ts';
 import { sendTestDelivery } from './test-delivery.ts';
@@ -122,6 +122,7 @@ export function notifierRoutes(context: NotifierContext): (router: ConnectRouter
           types: filterOf('event_type', request.eventType),
           startMs: timeOf('start_date', request.startMs),
           endMs: timeOf('end_date', request.endMs),
+          eventIds: eventIdsOf(request.eventIds),
           limit: integer('limit', request.limit, 1, 100),
           offset: integer('offset', request.offset, 0, 0x7fffffff),
         };

@@ -1,5 +1,5 @@
 // Posts the demo's items in batches, each once: a repeated run replays them.
-import type { Api } from './api.ts';
+import type { Ledger, SubmitBatchRequest } from '../../../gateway/clients/typescript/ledger.ts';
 import type { Item } from './journal.ts';
 
 // A batch may have 1,000 items and 2,000 entries.
@@ -12,14 +12,13 @@ const entryCount = (item: Item): number => (item.op === 'double' ? item.entries.
 export class Poster {
   posted = 0;
   replayed = 0;
-  private readonly send: (body: object) => Promise<any>;
+  private readonly ledger: Ledger;
   private waiting: Item[] = [];
   private entries = 0;
   private readonly ids = new Map<string, string>();
 
-  /** `path`: of the tenant. */
-  constructor(api: Api, path: string) {
-    this.send = (body) => api('POST', `${path}/transactions/batch`, body);
+  constructor(ledger: Ledger) {
+    this.ledger = ledger;
   }
 
   async add(item: Item): Promise<void> {
@@ -35,18 +34,20 @@ export class Poster {
     const items = this.waiting;
     if (items.length === 0) return;
     [this.waiting, this.entries] = [[], 0];
-    const { results, posted, replayed } = await this.send({ items: items.map((item) => this.sent(item)) });
-    for (const [index, { status, data, error, details }] of results.entries()) {
-      if (status > 201) throw new Error(`${items[index]?.idempotency_key ?? ''}: ${status} ${error} ${JSON.stringify(details)}`);
-      this.ids.set(items[index]?.idempotency_key ?? '', data.transaction.transaction_id);
+    const { results, posted, replayed } = await this.ledger.transactions.batch({ items: items.map((item) => this.sent(item)) });
+    for (const [index, { data, error, details }] of results.entries()) {
+      const key = items[index]?.idempotency_key ?? '';
+      const id = data?.transaction?.transaction_id;
+      if (id == null) throw new Error(`${key}: ${error ?? ''} ${JSON.stringify(details ?? {})}`);
+      this.ids.set(key, id);
     }
     this.posted += posted;
     this.replayed += replayed;
   }
 
-  private sent(item: Item): object {
+  private sent(item: Item): SubmitBatchRequest['items'][number] {
     if (item.op !== 'reverse') return item;
-    const { reverses, metadata: _, ...reversal } = item;
-    return { ...reversal, transaction_id: this.ids.get(reverses) };
+    const { reverses, ...reversal } = item;
+    return { ...reversal, transaction_id: this.ids.get(reverses) ?? '' };
   }
 }

@@ -6982,6 +6982,14 @@ export type ListDeliveriesCall = {
         event_type?: WebhookEventType;
         status?: DeliveryStatus;
         /**
+         * Only those of this event.
+         */
+        event_id?: string;
+        /**
+         * Only those of this transaction: of its event, the balances that it updated, and the hold that it captured.
+         */
+        transaction_id?: string;
+        /**
          * From 00:00 UTC of this day.
          */
         start_date?: string;

@@ -709,6 +709,13 @@ export declare type ListDeliveriesRequest = Message<"notifier.v1.ListDeliveriesR
    * @generated from field: int32 offset = 7;
    */
   offset: number;
+
+  /**
+   * At most 1,000; none: deliveries of any event.
+   *
+   * @generated from field: repeated string event_ids = 8;
+   */
+  eventIds: string[];
 };
 
 /**

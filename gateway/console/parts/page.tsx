@@ -1,0 +1,72 @@
+// The frame of a page: its title, its actions, and sections.
+import { useEffect, type ReactElement, type ReactNode } from 'react';
+import { Link } from 'wouter';
+import { words } from '../words.ts';
+
+interface PageProps {
+  title: string;
+  /** One line below the title. */
+  lead?: ReactNode;
+  /** Where this page belongs to: a link above the title. */
+  parent?: { href: string; label: string };
+  actions?: ReactNode;
+  children: ReactNode;
+}
+
+/** A page. The title is also that of the tab. */
+export function Page({ title, lead, parent, actions, children }: PageProps): ReactElement {
+  useEffect(() => {
+    document.title = `${title} · ${words.product}`;
+  }, [title]);
+  return (
+    <div className="page">
+      <header className="page-head">
+        <div className="page-title">
+          {parent && (
+            <Link className="page-parent" href={parent.href}>
+              {parent.label}
+            </Link>
+          )}
+          <h1>{title}</h1>
+          {lead !== undefined && <div className="page-lead">{lead}</div>}
+        </div>
+        {actions !== undefined && <div className="actions">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  );
+}
+
+/** A part of a page with a heading. */
+export function Section({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }): ReactElement {
+  return (
+    <section className="section" aria-label={title}>
+      <header className="section-head">
+        <h2>{title}</h2>
+        {actions !== undefined && <div className="actions">{actions}</div>}
+      </header>
+      {children}
+    </section>
+  );
+}
+
+/** Facts in two columns: a term and its value. Those without a value are left out. */
+export function Facts({ facts }: { facts: [term: string, value: ReactNode][] }): ReactElement {
+  return (
+    <dl className="facts">
+      {facts
+        .filter(([, value]) => value !== null && value !== undefined && value !== '')
+        .map(([term, value]) => (
+          <div key={term}>
+            <dt>{term}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+/** A word about a state; its colour only repeats what the word says. */
+export function Badge({ tone = 'plain', children }: { tone?: 'plain' | 'good' | 'warn' | 'bad'; children: ReactNode }): ReactElement {
+  return <span className={`badge ${tone}`}>{children}</span>;
+}
