@@ -25,12 +25,18 @@ function load<Name extends string>(module: () => Promise<Record<Name, ComponentT
 }
 
 /** All pages. The first that fits is shown. */
-export const tenantPages: TenantPage[] = [{ path: '/', page: load(() => import('./pages/overview.tsx'), 'OverviewPage') }];
+export const tenantPages: TenantPage[] = [
+  { path: '/', page: load(() => import('./pages/overview.tsx'), 'OverviewPage') },
+  { path: '/accounts', page: load(() => import('./pages/accounts.tsx'), 'AccountsPage') },
+];
 
 /** The navigation, by group. */
 export const navigation: { label: string; items: NavigationItem[] }[] = [
   {
     label: words.nav.ledger,
-    items: [{ path: '/', label: words.nav.overview, icon: 'overview', shortcut: 'o' }],
+    items: [
+      { path: '/', label: words.nav.overview, icon: 'overview', shortcut: 'o' },
+      { path: '/accounts', label: words.nav.accounts, icon: 'accounts', shortcut: 'a' },
+    ],
   },
 ];
