@@ -49,6 +49,7 @@ async function generatedIsFresh(): Promise<Outcome> {
     for (const [name, ...args] of [
       ['buf', 'generate', '--output', directory],
       ['node', 'gateway/clients/generate.ts', join(directory, client)],
+      ['node', 'gateway/cli/generate.ts', directory],
     ] as const) {
       const generated = await command(name, ...args);
       if (!isPassed(generated)) return generated;
@@ -58,6 +59,10 @@ async function generatedIsFresh(): Promise<Outcome> {
       const files = new Set([...fresh.keys(), ...kept.keys()]);
       return [...files].filter((file) => fresh.get(file) !== kept.get(file)).map((file) => `${of}/${file} is stale: npm run generate\n`);
     });
+    for (const file of ['gateway/cli/operations.ts', 'gateway/docs/reference/command-line.md']) {
+      if (readFileSync(join(directory, file), 'utf8') !== readFileSync(join(root, file), 'utf8'))
+        stale.push(`${file} is stale: npm run generate\n`);
+    }
     return { passed: stale.length === 0, output: stale.join('') };
   } finally {
     rmSync(directory, { recursive: true, force: true });

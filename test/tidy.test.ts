@@ -56,7 +56,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
 
 const entryPoints = [
   /^services\/[a-z]+\/(main|cli|auditor)\.ts$/,
-  /^gateway\/(main|cli\/main|docs\/build|console\/build|clients\/(generate|.*\/(ledger|example|receiver)))\.ts$/,
+  /^gateway\/(main|cli\/(main|build|generate)|docs\/build|console\/build|clients\/(generate|.*\/(ledger|example|receiver)))\.ts$/,
   /^deploy\/local\/(start|operator|kafka|demo|sdk)\.ts$/,
 ];
 /** What is built or run from a checkout or a package of its own, with development dependencies; the image runs none of it. */
@@ -156,7 +156,7 @@ describe('the tree', () => {
     const readers = fits([
       /^services\/[a-z]+\/(main|cli|auditor|config)\.ts$/,
       /^services\/platform\/settings\.ts$/,
-      /^gateway\/(main|config)\.ts$/,
+      /^gateway\/(main|config|cli\/main)\.ts$/,
       /^deploy\//,
     ]);
     expect(product.filter((file) => !readers(file) && /\bprocess\.env\b/.test(withoutComments(source.get(file) ?? '')))).toEqual([]);

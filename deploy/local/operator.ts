@@ -1,6 +1,6 @@
-// `npm run ledger -- verify`, `npm run notifier -- redrive`: operator's commands, by default on the databases of DATA_DIR.
+// `npm run ledger -- verify`, `npm run notifier -- redrive`: operator's commands, by default on the databases of DATA_DIR. The rest of `npm run ledger` is the command line.
 import { spawn } from 'node:child_process';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
 import { Settings } from '../../services/platform/settings.ts';
 import { savedDatabases } from './databases.ts';
@@ -8,6 +8,8 @@ import { root } from './plan.ts';
 
 // The ledger's commands run as the owner, which sees all tenants.
 const needs: Record<string, string> = { ledger: 'MIGRATION_DATABASE_URL' };
+
+const operatorCommands = ['verify', 'heads', 'rebuild', 'redrive', 'discard', 'enable'];
 
 function databaseEnvironment(service: string, args: string[], settings: Settings): NodeJS.ProcessEnv {
   if (args.includes('--help') || args.includes('-h')) return {};
@@ -19,16 +21,23 @@ function databaseEnvironment(service: string, args: string[], settings: Settings
   return { DATABASE_URL: database.serviceUrl, MIGRATION_DATABASE_URL: database.ownerUrl };
 }
 
-try {
-  const [service = '', ...args] = process.argv.slice(2);
-  const environment = databaseEnvironment(service, args, new Settings(process.env));
-  const command = spawn(process.execPath, [`services/${service}/cli.ts`, ...args], {
-    cwd: root,
+/** Runs a program of the tree and ends as it ends. */
+function run(program: string, args: string[], environment: NodeJS.ProcessEnv, cwd: string): void {
+  const command = spawn(process.execPath, [join(root, program), ...args], {
+    cwd,
     env: { ...process.env, ...environment },
     stdio: 'inherit',
   });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => command.kill(signal));
   command.on('exit', (code) => process.exit(code ?? 1));
+}
+
+try {
+  const [service = '', ...args] = process.argv.slice(2);
+  const isOperators = service !== 'ledger' || operatorCommands.includes(args[0] ?? '');
+  if (isOperators) run(`services/${service}/cli.ts`, args, databaseEnvironment(service, args, new Settings(process.env)), root);
+  // Its files are named from where npm was called.
+  else run('gateway/cli/main.ts', args, {}, process.env['INIT_CWD'] ?? root);
 } catch (error) {
   process.stderr.write(`${(error as Error).message}\n`);
   process.exit(1);

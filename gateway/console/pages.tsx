@@ -27,6 +27,7 @@ function load<Name extends string>(module: () => Promise<Record<Name, ComponentT
 /** All pages. The first that fits is shown. */
 export const tenantPages: TenantPage[] = [
   { path: '/', page: load(() => import('./pages/overview.tsx'), 'OverviewPage') },
+  { path: '/accounts', page: load(() => import('./pages/accounts.tsx'), 'AccountsPage') },
   { path: '/transactions', page: load(() => import('./pages/transactions.tsx'), 'TransactionsPage') },
   { path: '/transactions/:id', page: load(() => import('./pages/transaction.tsx'), 'TransactionPage') },
   { path: '/holds', page: load(() => import('./pages/holds.tsx'), 'HoldsPage') },
@@ -50,6 +51,7 @@ export const navigation: { label: string; items: NavigationItem[] }[] = [
     label: words.nav.ledger,
     items: [
       { path: '/', label: words.nav.overview, icon: 'overview', shortcut: 'o' },
+      { path: '/accounts', label: words.nav.accounts, icon: 'accounts', shortcut: 'a' },
       { path: '/transactions', label: words.nav.transactions, icon: 'transactions', shortcut: 't' },
       { path: '/holds', label: words.nav.holds, icon: 'holds', shortcut: 'h' },
     ],

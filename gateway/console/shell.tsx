@@ -187,7 +187,7 @@ function Banners({ session }: { session: Session }): ReactNode {
       {!isVerified && (
         <p className="banner" role="status">
           <span>
-            <strong>{words.verifyEmail.banner(email)}</strong> {words.verifyEmail.why}
+            <strong>{words.verifyEmail.banner(email)}</strong> <span className="optional">{words.verifyEmail.why}</span>
           </span>
           <Button kind="quiet" onPress={() => void send().catch((error: unknown) => toast((error as Error).message))}>
             {words.verifyEmail.send}
