@@ -292,7 +292,7 @@ function Holds({ code, currency }: { code: string; currency: Currency }): ReactE
               {
                 id: 'description',
                 label: text.description,
-                cell: ({ hold_id: id, description }) => <Link href={`/holds?hold=${id}`}>{description || id}</Link>,
+                cell: ({ hold_id: id, description }) => <Link href={`/holds/${id}`}>{description || id}</Link>,
               },
               {
                 id: 'expires',

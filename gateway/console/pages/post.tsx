@@ -28,7 +28,9 @@ export function PostPage(): ReactElement {
   const [all, setAll] = useState(start);
   const [checked, setChecked] = useState<Entry[]>();
   const [posted, setPosted] = useState<string>();
-  const lines = isSingle ? all.slice(0, 1) : all;
+  // An account of one currency takes no other.
+  const ownCurrency = (code: string) => accounts.find((account) => account.account_code === code)?.currency;
+  const lines = (isSingle ? all.slice(0, 1) : all).map((line) => ({ ...line, currency: ownCurrency(line.account) ?? line.currency }));
 
   const send = useWrite(
     async (ledger, { isDry }: { isDry: boolean }, options) => {
@@ -104,6 +106,7 @@ export function PostPage(): ReactElement {
               index={index}
               isSingle={isSingle}
               accounts={accounts}
+              isCurrencyFixed={ownCurrency(line.account) != null}
               after={checked?.[index]}
               onChange={changeLine}
               onRemove={lines.length > 2 ? () => change(all.filter(({ id }) => id !== line.id)) : undefined}
@@ -179,16 +182,16 @@ interface LineProps {
   index: number;
   isSingle: boolean;
   accounts: Account[];
+  isCurrencyFixed: boolean;
   after: Entry | undefined;
   onChange: (line: Line) => void;
   onRemove: (() => void) | undefined;
 }
 
-function PostingLine({ line, index, isSingle, accounts, after, onChange, onRemove }: LineProps): ReactElement {
+function PostingLine({ line, index, isSingle, accounts, isCurrencyFixed, after, onChange, onRemove }: LineProps): ReactElement {
   const number = index + 1;
   const name = (field: string): string => (isSingle ? field : `entries[${index}].${field}`);
   const side = sideOf(line);
-  const own = accounts.find((account) => account.account_code === line.account)?.currency;
   const amount = (of: 'debit' | 'credit', label: string) => (
     <TextField
       isCompact
@@ -211,7 +214,7 @@ function PostingLine({ line, index, isSingle, accounts, after, onChange, onRemov
         name={name('account_code')}
         value={line.account}
         accounts={accounts}
-        onChange={(account, found) => onChange({ ...line, account, currency: found?.currency ?? line.currency })}
+        onChange={(account) => onChange({ ...line, account })}
       />
       {amount('debit', text.debitOf(number))}
       {amount('credit', text.creditOf(number))}
@@ -221,8 +224,7 @@ function PostingLine({ line, index, isSingle, accounts, after, onChange, onRemov
         name={name('currency')}
         value={line.currency}
         onChange={(currency) => onChange({ ...line, currency: currency as Currency })}
-        // An account of one currency takes no other.
-        isDisabled={own != null}
+        isDisabled={isCurrencyFixed}
         options={currencies.map((id) => ({ id, label: id }))}
       />
       <span className="number posting-after">{after && <Amount amount={after.balance_after} />}</span>

@@ -6,6 +6,7 @@ import { Amount } from '../parts/amount.tsx';
 import { Button, MenuButton } from '../parts/button.tsx';
 import { save } from '../parts/files.ts';
 import { TextField } from '../parts/form.tsx';
+import { useIsNarrow } from '../parts/media.ts';
 import { formatCount } from '../parts/money.ts';
 import { Section } from '../parts/page.tsx';
 import { Loaded, ProblemView } from '../parts/problem.tsx';
@@ -32,20 +33,18 @@ interface Line {
   balance: string;
 }
 
+const nameOf = ({ entry, label }: Line): ReactElement =>
+  entry ? (
+    <Link href={`/transactions/${entry.transaction_id}`}>{entry.description || entry.transaction_id}</Link>
+  ) : (
+    <strong>{label}</strong>
+  );
+const balance: ColumnOf<Line> = { id: 'balance', label: text.balance, isNumber: true, cell: (line) => <Amount amount={line.balance} /> };
+
 const columns: ColumnOf<Line>[] = [
   { id: 'date', label: text.date, cell: ({ entry }) => entry && <Time time={entry.effective_at} /> },
-  {
-    id: 'description',
-    label: text.description,
-    isRowHeader: true,
-    cell: ({ entry, label }) =>
-      entry ? (
-        <Link href={`/transactions/${entry.transaction_id}`}>{entry.description || entry.transaction_id}</Link>
-      ) : (
-        <strong>{label}</strong>
-      ),
-  },
-  { id: 'reference', label: text.reference, isOptional: true, cell: ({ entry }) => entry?.reference },
+  { id: 'description', label: text.description, isRowHeader: true, cell: nameOf },
+  { id: 'reference', label: text.reference, cell: ({ entry }) => entry?.reference },
   {
     id: 'debit',
     label: words.sides.debit,
@@ -58,7 +57,36 @@ const columns: ColumnOf<Line>[] = [
     isNumber: true,
     cell: ({ entry }) => entry?.side === 'credit' && <Amount amount={entry.amount} />,
   },
-  { id: 'balance', label: text.balance, isNumber: true, cell: ({ balance }) => <Amount amount={balance} /> },
+  balance,
+];
+
+/** On a telephone the date stands below the description, and the side next to the amount. */
+const narrowColumns: ColumnOf<Line>[] = [
+  {
+    id: 'description',
+    label: text.description,
+    cell: (line) => (
+      <>
+        {nameOf(line)}
+        <br />
+        <small>{line.entry && <Time time={line.entry.effective_at} />}</small>
+      </>
+    ),
+  },
+  {
+    id: 'amount',
+    label: text.amount,
+    isNumber: true,
+    cell: ({ entry }) =>
+      entry && (
+        <>
+          <Amount amount={entry.amount} />
+          <br />
+          <small>{words.sides[entry.side].toLowerCase()}</small>
+        </>
+      ),
+  },
+  balance,
 ];
 
 /** Entries of an account between two days, page by page. */
@@ -76,6 +104,7 @@ export function Statement({ account: { account_code: code }, currency, range, on
     (api, options) => api.reports.accountStatement({ ...query, ...options }),
     ({ report }) => [report],
   );
+  const isNarrow = useIsNarrow();
   const lines = items.flatMap((page) => page.lines);
   const [first] = items;
   const download = async (format: (typeof formats)[number]): Promise<void> => {
@@ -103,7 +132,7 @@ export function Statement({ account: { account_code: code }, currency, range, on
             <>
               <Sheet
                 label={text.statement}
-                columns={columns}
+                columns={isNarrow ? narrowColumns : columns}
                 idOf={({ id }) => id}
                 items={[
                   { id: 'opening', label: text.opening(formatDay(range.from)), balance: first.opening_balance },

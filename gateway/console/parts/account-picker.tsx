@@ -21,7 +21,7 @@ interface PickerProps {
   label: string;
   name: string;
   value: string;
-  onChange: (code: string, account: Account | undefined) => void;
+  onChange: (code: string) => void;
   accounts: Account[];
   isCompact?: boolean;
   autoFocus?: boolean;
@@ -29,17 +29,17 @@ interface PickerProps {
 
 /** `value` is the code. */
 export function AccountPicker({ label, value, onChange, accounts, isCompact = false, ...field }: PickerProps): ReactElement {
-  const find = (code: string): Account | undefined => accounts.find((account) => account.account_code === code);
+  const isChosen = accounts.some((account) => account.account_code === value);
   // What is chosen already is no filter: the list then shows all.
-  const found = (find(value) ? accounts : accounts.filter(({ account_code: code, name }) => isLike(value, code, name))).slice(0, maxFound);
+  const found = (isChosen ? accounts : accounts.filter(({ account_code: code, name }) => isLike(value, code, name))).slice(0, maxFound);
   return (
     <ComboBox
-      className={isCompact ? 'field compact' : 'field'}
+      className={isCompact ? 'field compact picker' : 'field'}
       aria-label={isCompact ? label : undefined}
       items={found}
       inputValue={value}
-      onInputChange={(text) => onChange(text, find(text))}
-      onChange={(key) => key !== null && onChange(String(key), find(String(key)))}
+      onInputChange={onChange}
+      onChange={(key) => key !== null && onChange(String(key))}
       allowsCustomValue
       allowsEmptyCollection
       menuTrigger="focus"
