@@ -2,7 +2,7 @@
 import type { Operation } from './operation.ts';
 
 /** The version of the API. */
-export const apiVersion = '1.0.0';
+export const apiVersion = "1.0.0";
 
 /** Every route that is a command. */
 // prettier-ignore

@@ -23,6 +23,21 @@ export const words = {
   skip: 'Skip to the content',
   optional: 'optional',
 
+  plot: {
+    table: 'Table',
+    date: 'Date',
+    detail: 'Count',
+  },
+
+  kinds: {
+    single: 'Single entry',
+    double: 'Double entry',
+    reversal: 'Reversal',
+    exchange: 'Exchange',
+    capture: 'Capture',
+    closing: 'Closing',
+  },
+
   session: {
     insecure: 'This page needs HTTPS',
     insecureHint: 'Browsers keep a login safe only over HTTPS, or on this machine itself (http://127.0.0.1 or http://localhost).',
@@ -144,5 +159,55 @@ export const words = {
     hint: (business: string) => `Create the chart of accounts of the business “${business}”, or add accounts one by one.`,
     action: 'Create the chart',
     done: (count: number) => `${count} accounts created`,
+  },
+
+  overview: {
+    position: 'Position',
+    currency: 'Currency',
+    types: { asset: 'Assets', liability: 'Liabilities', equity: 'Equity', revenue: 'Revenue', expense: 'Expenses' },
+    check: 'Books',
+    inBalance: 'in balance',
+    outBy: 'out by',
+    allAccounts: 'All accounts',
+    nothing: 'Nothing is posted yet',
+    nothingHint: 'Post an amount from one account to another, here or with the API.',
+    away: (name: string, state: string) => `${name}: ${state}`,
+    failed: (count: string, of: number) => `${count} webhook ${of === 1 ? 'delivery' : 'deliveries'} failed`,
+    open: 'Open',
+    volume: 'Volume',
+    range: 'Range',
+    ranges: { '30': '30 days', '90': '90 days', '365': '1 year' },
+    posted: 'Posted',
+    summary: (total: string, count: string, range: string) => `${total} in ${count} transactions, ${range}`,
+    transactions: (count: string) => `${count} transactions`,
+    recent: 'Recent',
+    allTransactions: 'All transactions',
+    noTransactions: 'No transactions yet',
+  },
+
+  accounts: {
+    create: 'Account',
+    filter: 'Find',
+    currency: 'Currency',
+    type: 'Type',
+    all: 'All',
+    account: 'Account',
+    closed: 'closed',
+    none: 'No account fits',
+  },
+
+  newAccount: {
+    title: 'New account',
+    code: 'Code',
+    name: 'Name',
+    type: 'Type',
+    currency: 'Currency',
+    allCurrencies: 'All currencies',
+    parent: 'Below the group',
+    top: 'None: at the top',
+    group: 'A group: it has accounts below it and takes no postings',
+    negative: 'Its balance may be negative',
+    action: 'Create the account',
+    done: (code: string) => `${code} is created`,
   },
 } as const;

@@ -114,8 +114,8 @@ export function Sheet<Item>({
   const classOf = ({ isNumber = false, isOptional = false }: ColumnOf<Item>): string =>
     `${isNumber ? 'number' : ''}${isOptional ? ' optional' : ''}`;
   return (
-    // The region can be scrolled by keyboard where it is wider than the window.
-    <div className="sheet-frame" role="region" aria-label={label} tabIndex={0}>
+    // It can be scrolled by keyboard where it is wider than the window.
+    <div className="sheet-frame" role="group" aria-label={label} tabIndex={0}>
       <table className="sheet">
         <thead>
           <tr>
