@@ -1,8 +1,9 @@
 // README and guide pages: their commands run as written, their links lead somewhere, their words are plain.
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { jest } from '@jest/globals';
+import { parse } from 'yaml';
 import { endWithParent } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { anchorOf, readPages } from '../gateway/docs/contents.ts';
@@ -28,6 +29,10 @@ const textOf = (page: string) => text.get(page) ?? '';
 const commandsOf = (page: string) => [...textOf(page).matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
 
 const prose = (page: string) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');
+
+interface Alerts {
+  groups: { rules: { alert: string; expr: string; annotations: { runbook: string } }[] }[];
+}
 
 describe('the documents', () => {
   test.each(pages)('%s has at most 150 lines', (page) => {
@@ -59,6 +64,17 @@ describe('the documents', () => {
   test('the errors page lists every code under its status', () => {
     const rows = [...textOf(`${guide}/reference/errors.md`).matchAll(/^\| `(\w+)` \| (\d{3})/gm)].map(([, code, status]) => [code, status]);
     expect(Object.fromEntries(rows)).toEqual(Object.fromEntries(errorCodes.map((code) => [code, String(statusOf(code))])));
+  });
+
+  test('each alert has its entry in the runbook, and asks only for metrics that exist', () => {
+    const { groups } = parse(readFileSync(join(root, 'deploy/alerts.yaml'), 'utf8')) as Alerts;
+    const rules = groups.flatMap((group) => group.rules);
+    const headings = [...textOf(`${guide}/operate/runbook.md`).matchAll(/^## (.*)$/gm)].map(([, name]) => name);
+    expect(rules.map(({ alert }) => alert)).toEqual(headings);
+    const metrics = textOf(`${guide}/reference/metrics.md`);
+    const unknown = rules.flatMap(({ expr }) => [...expr.matchAll(/\b(?:http|ledger|notifier|identity|auditor|gateway)_\w+/g)].map(String));
+    expect(unknown.filter((name) => !metrics.includes(`\`${name}\``))).toEqual([]);
+    for (const { alert, annotations } of rules) expect(annotations.runbook).toBe(`/docs/guide/operate/runbook#${anchorOf(alert)}`);
   });
 
   test.each(pages)('%s names only files that exist', (page) => {
@@ -101,6 +117,14 @@ describe('the commands of the documents', () => {
     });
     if (shell.status !== 0) throw new Error(`status ${String(shell.status)}: ${shell.stdout}${shell.stderr}`);
     return shell.stdout;
+  }
+
+  /** Saves the code blocks of a page that have a file name. */
+  function saveFiles(page: string): void {
+    for (const [, file = '', code = ''] of textOf(page).matchAll(/^```\w+ \.data\/(\S+)\n([\s\S]*?)^```$/gm)) {
+      mkdirSync(dirname(join(directory, file)), { recursive: true });
+      writeFileSync(join(directory, file), code.replaceAll("'../../gateway/", `'${root}/gateway/`));
+    }
   }
 
   const missing = ['curl', 'bash'].filter((program) => spawnSync(program, ['--version']).error !== undefined);
@@ -160,6 +184,7 @@ describe('the commands of the documents', () => {
     const script = commandsOf(page).join('\n');
     const runs = missing.length === 0 && (hasGrpcurl || !script.includes('grpcurl')) ? test : test.skip;
     runs(`the commands of ${page} do what they say`, () => {
+      saveFiles(page);
       const answers = run(script);
       expect(answers).not.toMatch(/"success": ?false/);
       for (const expected of expectations[page] ?? []) expect(answers).toMatch(expected);
@@ -173,6 +198,16 @@ describe('the commands of the documents', () => {
 
 /** What the commands of a page must print. */
 const expectations: Record<string, RegExp[]> = {
+  'gateway/docs/tutorials/wallet-app-typescript.md': [/^5 of 10 paid\nada has 0\.00, ben has 50\.00\nPayment order-/m],
+  'gateway/docs/how-to/design-a-chart.md': [/"WALLET:81"[\s\S]*"balance":"0\.00"/],
+  'gateway/docs/how-to/post-correct-reverse.md': [
+    /"unreversed":\["45\.00","45\.00"\][\s\S]*\nalready_reversed\n[\s\S]*"posted":2,"replayed":0/,
+  ],
+  'gateway/docs/how-to/rotate-keys.md': [/^200\n200\n[\s\S]*unauthenticated/],
+  'gateway/docs/how-to/month-end.md': [
+    /"closing_balance":"-3\.00"[\s\S]*"through":"\d{4}-03-31"[\s\S]*SETTLEMENT-NGN[\s\S]*\{"sequence":\d+,/,
+  ],
+  'gateway/docs/how-to/prove-a-balance.md': [/\n(\d+) events fit, head [0-9a-f]{64}\n/],
   'gateway/docs/how-to/receive-webhooks.md': [/"secret": ?"whsec_/, /"name": ?"Authorization", ?"value": ?null/],
   'gateway/docs/how-to/retry-safely.md': [/HTTP\/1\.1 201[\s\S]*HTTP\/1\.1 200[\s\S]*idempotent-replayed: true/i],
   'gateway/docs/how-to/opening-balances.md': [/"amount": ?"5000000\.00"/],

@@ -1,4 +1,4 @@
-// The receivers of the webhook guide run as written, against a real notifier.
+// The receivers of the guide run as written, against a real notifier.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { newChildren, testPort } from './cluster.ts';
 import { newTenant, settled, startNotifier, startReceiver, until, type Received, type RunningNotifier } from './notifier.ts';
 import { currentRun } from './run.ts';
 
-const page = readFileSync(join(root, 'gateway/docs/how-to/receive-webhooks.md'), 'utf8');
+const page = readFileSync(join(root, 'gateway/docs/how-to/verify-signatures.md'), 'utf8');
 const directory = mkdtempSync(join(currentRun().directory, 'receivers-'));
 const children = newChildren();
 let notifier: RunningNotifier;

@@ -4,6 +4,8 @@ import { Command } from 'commander';
 import { addApi } from './api.ts';
 import { withExamples, type Context } from './context.ts';
 import { addDoctor } from './doctor.ts';
+import { addExport } from './export/command.ts';
+import { addImport } from './import/command.ts';
 import { addListen } from './listen.ts';
 import { addLogin } from './login.ts';
 import { apiVersion } from './operations.ts';
@@ -35,6 +37,8 @@ export function programOf(context: Context): Command {
   addTail(program, context);
   addListen(program, context);
   addTrigger(program, context);
+  addImport(program, context);
+  addExport(program, context);
   addRoutes(program, context);
   addApi(program, context);
   program.addHelpText('after', epilog);

@@ -3,6 +3,7 @@ import { useState, type ReactElement } from 'react';
 import { Autocomplete, Input, ListBox, ListBoxItem, SearchField } from 'react-aria-components';
 import type { AccountNode } from '../clients/typescript/ledger.ts';
 import { navigation } from './pages.tsx';
+import { accountPath, flatten, isLike } from './parts/account-tree.ts';
 import { Dialog } from './parts/dialog.tsx';
 import { Icon } from './parts/icons.tsx';
 import { useGo } from './parts/links.ts';
@@ -16,11 +17,6 @@ interface Found {
 }
 
 const maxAccounts = 12;
-
-/** All accounts of a tree, groups too. */
-export function flatten(nodes: readonly AccountNode[]): AccountNode[] {
-  return nodes.flatMap((node) => [node, ...flatten(node.children)]);
-}
 
 /** Searches while something is typed. Arrow keys choose, Enter goes there. */
 export function SearchDialog({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }): ReactElement {
@@ -65,8 +61,6 @@ export function SearchDialog({ isOpen, onClose }: { isOpen: boolean; onClose: ()
   );
 }
 
-const isLike = (text: string, ...names: string[]): boolean => names.some((name) => name.toLowerCase().includes(text.trim().toLowerCase()));
-
 function pagesLike(text: string): Found[] {
   const pages = navigation.flatMap(({ items }) => items).filter(({ label }) => isLike(text, label));
   return pages.map(({ path, label }) => ({ path, label, detail: words.search.pages }));
@@ -74,9 +68,7 @@ function pagesLike(text: string): Found[] {
 
 function accountsLike(text: string, tree: readonly AccountNode[]): Found[] {
   const accounts = flatten(tree).filter(({ account_code: code, name }) => isLike(text, code, name));
-  return accounts
-    .slice(0, maxAccounts)
-    .map(({ account_code: code, name }) => ({ path: `/accounts/${encodeURIComponent(code)}`, label: code, detail: name }));
+  return accounts.slice(0, maxAccounts).map(({ account_code: code, name }) => ({ path: accountPath(code), label: code, detail: name }));
 }
 
 function transactionsLike(text: string): Found[] {

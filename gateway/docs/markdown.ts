@@ -31,9 +31,11 @@ export const { escapeHtml } = markdown.utils;
 const { rules } = markdown.renderer;
 rules['fence'] = (tokens, at) => {
   const { info = '', content = '' } = tokens[at] ?? {};
-  const code = info in files ? hljs.highlight(content, { language: info }).value : escapeHtml(content);
+  const [language = '', file] = info.split(' ');
+  const code = language in files ? hljs.highlight(content, { language }).value : escapeHtml(content);
+  const name = file === undefined ? '' : ` data-file="${escapeHtml(file)}"`;
   // It scrolls, so the keyboard must reach it.
-  return `<pre tabindex="0" data-language="${escapeHtml(info)}"><code>${code}</code></pre>\n`;
+  return `<pre tabindex="0" data-language="${escapeHtml(language)}"${name}><code>${code}</code></pre>\n`;
 };
 rules['table_open'] = () => '<div class="table" role="group" aria-label="Table" tabindex="0"><table>\n';
 rules['table_close'] = () => '</table></div>\n';
