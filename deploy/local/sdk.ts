@@ -71,7 +71,10 @@ async function go(output: string, tools: string): Promise<void> {
   const binaries = join(tools, 'oapi-codegen-v2.8.2');
   const generator = join(binaries, 'oapi-codegen');
   if (!existsSync(generator)) {
-    const { status, error, stderr } = spawnSync('go', ['install', generators.go], { env: { ...process.env, GOBIN: binaries }, encoding: 'utf8' });
+    const { status, error, stderr } = spawnSync('go', ['install', generators.go], {
+      env: { ...process.env, GOBIN: binaries },
+      encoding: 'utf8',
+    });
     if (status !== 0) throw new Failure(`go install ${generators.go} failed: ${error?.message ?? stderr}`);
   }
   run(generator, ['-config', 'config.yaml', '-o', 'models.go', file], output);
