@@ -99,6 +99,8 @@ function LoggedIn({ current }: { current: Session }): ReactElement {
 }
 
 showTheme();
+// Its address in the page is relative, and the page's own changes.
+document.querySelector<HTMLLinkElement>('link[rel=icon]')?.setAttribute('href', `${consolePath}/icon.svg`);
 createRoot(document.getElementById('root') as HTMLElement).render(
   <StrictMode>
     <I18nProvider>

@@ -9,9 +9,9 @@ import { Dialog } from './parts/dialog.tsx';
 import { Icon, Mark } from './parts/icons.tsx';
 import { outside, useGo } from './parts/links.ts';
 import { useIsNarrow, useIsOnline } from './parts/media.ts';
-import { Page } from './parts/page.tsx';
 import { Empty, Loaded, Loading } from './parts/problem.tsx';
 import { toast } from './parts/toast.tsx';
+import { NotFoundPage } from './pages/not-found.tsx';
 import { PageBoundary } from './boundary.tsx';
 import { SearchDialog } from './search.tsx';
 import { accessTo, ledger, ledgerOf, logOut, type Session } from './session.ts';
@@ -84,11 +84,7 @@ function Pages(): ReactElement {
           {tenantPages.map(({ path: pattern, page }) => (
             <Route key={pattern} path={pattern} component={page} />
           ))}
-          <Route>
-            <Page title={words.notFound}>
-              <Empty title={words.notFoundHint} action={<LinkButton href="/">{words.toOverview}</LinkButton>} />
-            </Page>
-          </Route>
+          <Route component={NotFoundPage} />
         </Switch>
       </Suspense>
     </PageBoundary>

@@ -59,7 +59,7 @@ function columns(text: string): Record<string, string> {
 
 async function run(source: Source, file: string, options: Options, context: Context): Promise<void> {
   const output = context.output(options);
-  const { ledger } = context.session(options);
+  const ledger = context.session(options).tenantLedger;
   const { map, columns: named, name, dryRun = false, createAccounts = false, skipRefused = false } = options;
   const { stderr } = context.streams;
   const bar = new SingleBar({ stream: stderr, format: '{value} of {total} [{bar}] {eta_formatted}', hideCursor: true }, Presets.legacy);

@@ -40,7 +40,7 @@ export function Page({ title, lead, parent, actions, children }: PageProps): Rea
 /** A part of a page with a heading. */
 export function Section({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }): ReactElement {
   return (
-    <section className="section" aria-label={title}>
+    <section className="section">
       <header className="section-head">
         <h2>{title}</h2>
         {actions !== undefined && <div className="actions">{actions}</div>}
@@ -55,7 +55,7 @@ export function Facts({ facts }: { facts: [term: string, value: ReactNode][] }):
   return (
     <dl className="facts">
       {facts
-        .filter(([, value]) => value !== null && value !== undefined && value !== '')
+        .filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== false)
         .map(([term, value]) => (
           <div key={term}>
             <dt>{term}</dt>

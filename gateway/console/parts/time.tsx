@@ -32,6 +32,11 @@ export function formatDay(day: string): string {
 export function daysAgo(days: number): string {
   const date = new Date();
   date.setDate(date.getDate() - days);
-  const two = (value: number) => String(value).padStart(2, '0');
+  return toDay(date);
+}
+
+/** The day of a date in the user's zone. */
+export function toDay(date: Date): string {
+  const two = (value: number): string => String(value).padStart(2, '0');
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
 }
