@@ -63,7 +63,7 @@ test('listen delivers each event as the service does, goes on where it was kille
   const secret = (await commands.run(['listen', '--print-secret'], { env })).out.trim();
   const { sequence } = (await logAfter(customer, 0)).at(-1);
   const first = await receiver();
-  const words = ['listen', '--forward-to', first.url, '--after', String(sequence)];
+  const words = ['listen', '--forward-to', `${first.url}?from=ledger`, '--after', String(sequence)];
   const before = commands.start(words, env);
   await has(before.err, 'Forwarding events');
   await post(customer, 3);
@@ -87,9 +87,10 @@ test('listen delivers each event as the service does, goes on where it was kille
   expect(await after.ended).toBe(0);
   const received = [...first.received, ...again.received];
   expect([...new Set(idsOf(received))]).toEqual(log.map(({ id }) => id));
-  for (const { headers, body } of received) {
+  for (const { headers, body, path } of received) {
     const event: any = new Webhook(secret).verify(body, headers as Record<string, string>);
-    expect([event.livemode, headers['x-webhook-event'], Object.keys(event.data.lines[0])]).toEqual([
+    expect([path, event.livemode, headers['x-webhook-event'], Object.keys(event.data.lines[0])]).toEqual([
+      '/hook?from=ledger',
       true,
       'transaction.posted',
       ['account_id', 'account_code', 'amount', 'side', 'currency'],

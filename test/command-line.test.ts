@@ -12,6 +12,7 @@ import { root } from '../deploy/local/plan.ts';
 import type { Cluster } from './cluster.ts';
 import { installCommandLine, type CommandLine } from './command-line.ts';
 import { newWallet, type Customer } from './customer.ts';
+import { until } from './polling.ts';
 import { openProxy } from './proxy.ts';
 import { bareEnvironment } from './run.ts';
 import { sharedCluster } from './shared-cluster.ts';
@@ -249,6 +250,20 @@ describe('a posting', () => {
     expect(await commands.run([...words, '--key', key], { env: withKey, input })).toMatchObject({ code: 0 });
     expect(await posted(key)).toBe(1);
   });
+});
+
+test('a posting that is interrupted before its answer prints its key', async () => {
+  const proxy = await openProxy(Number(new URL(cluster.url).port));
+  let arrived = false;
+  proxy.watch = (chunk) => {
+    arrived ||= chunk.includes('POST /v1');
+    return arrived ? 'hold' : 'pass';
+  };
+  const posting = commands.start([...deposit, '4', 'USD'], { ...withKey, LEDGER_URL: `http://127.0.0.1:${proxy.port}` });
+  await until(async () => arrived, Boolean);
+  posting.child.kill('SIGINT');
+  expect([await posting.ended, posting.err()]).toEqual([130, expect.stringMatching(/^It may have been done.*\n {2}--key cli-\S+\n$/)]);
+  await proxy.close();
 });
 
 describe('what is printed', () => {
