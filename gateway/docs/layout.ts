@@ -48,7 +48,7 @@ ${headings(rendered)}
     </div>
     <dialog aria-label="Search the guide" closedby="any">
       <form method="dialog" role="search">
-        <input type="search" aria-label="Search the guide" placeholder="Search the guide" autocomplete="off" spellcheck="false" />
+        <input type="text" enterkeyhint="search" aria-label="Search the guide" placeholder="Search the guide" autocomplete="off" spellcheck="false" />
         <button>Close</button>
       </form>
       <p role="status"></p>
