@@ -59,7 +59,7 @@ withBrowser('the guide', () => {
 
   test('a theme stays on the next page, and a copied command is the command', async () => {
     await page.goto(`${url}how-to/retry-safely`);
-    const background = () => page.locator('body').evaluate((body) => getComputedStyle(body as never).backgroundColor);
+    const background = () => page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
     await page.getByRole('button', { name: 'Theme: system' }).click();
     const light = await background();
     await page.getByRole('button', { name: 'Theme: light' }).click();
