@@ -10,7 +10,7 @@ import { Icon, Mark } from './parts/icons.tsx';
 import { outside, useGo } from './parts/links.ts';
 import { useIsNarrow, useIsOnline } from './parts/media.ts';
 import { Loaded, Loading } from './parts/problem.tsx';
-import { toast } from './parts/toast.tsx';
+import { toast, toastError } from './parts/toast.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { PageBoundary } from './boundary.tsx';
 import { Gate } from './pages/gate.tsx';
@@ -195,7 +195,7 @@ function Banners({ session }: { session: Session }): ReactNode {
           <span>
             <strong>{words.verifyEmail.banner(email)}</strong> <span className="optional">{words.verifyEmail.why}</span>
           </span>
-          <Button kind="quiet" onPress={() => void send().catch((error: unknown) => toast((error as Error).message))}>
+          <Button kind="quiet" onPress={() => void send().catch(toastError)}>
             {words.verifyEmail.send}
           </Button>
         </p>

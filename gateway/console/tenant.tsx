@@ -62,6 +62,14 @@ export function useRead<Data>(
   });
 }
 
+/** The time zone of the books, in which their days begin; undefined while it is read. */
+export function useBooksZone(): string | undefined {
+  const { tenant, ledger } = useTenant();
+  const queryFn = ({ signal }: { signal: AbortSignal }) => ledger.books.get({ signal });
+  // Each line of a list asks for it.
+  return useQuery({ queryKey: [tenant.slug, 'books'], queryFn, staleTime: 60_000 }).data?.books.timezone;
+}
+
 /** A list that is read page by page. */
 export interface Pages<Item> {
   items: Item[];
@@ -73,6 +81,11 @@ export interface Pages<Item> {
 }
 
 type Position = Record<string, unknown>;
+
+// Renewing a list reads all its pages again: a long one would ask hundreds of times.
+const mostRenewed = 5;
+const isRenewed = ({ state }: { state: { data?: { pages: unknown[] } | undefined; isInvalidated: boolean } }): boolean =>
+  state.isInvalidated || (state.data?.pages.length ?? 0) <= mostRenewed;
 
 /** Reads a list of the tenant page by page; `itemsOf` finds the items of a page. */
 export function usePages<Page, Item>(
@@ -96,7 +109,10 @@ export function usePages<Page, Item>(
         : { offset: pagination.offset + items.length };
     },
     enabled: isEnabled,
-    refetchInterval: everyMs,
+    refetchInterval: (read) => everyMs !== undefined && isRenewed(read) && everyMs,
+    refetchOnMount: isRenewed,
+    refetchOnWindowFocus: isRenewed,
+    refetchOnReconnect: isRenewed,
   });
   const { data, hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   return {

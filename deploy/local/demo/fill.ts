@@ -5,7 +5,7 @@ import { scopes } from '../../../services/platform/roles.ts';
 import { customersOf, demoAccounts, type Customer } from './chart.ts';
 import { bookSettings, closePeriods, makeHolds, saveFilters, setLimits, tryRefused } from './closing.ts';
 import { goLive, lastKey, receiverOf } from './live.ts';
-import { inviteColleagues, logIn, makeKeys, owner } from './people.ts';
+import { inviteColleagues, logIn, makeKeys, owner, verifyEmail } from './people.ts';
 import { Poster } from './posting.ts';
 import type { DemoReceiver } from './receiver.ts';
 import { yearOfBusiness, type Size } from './year.ts';
@@ -58,7 +58,8 @@ export async function fillDemo({ url, size: wanted = fullSize, mailDirectory, re
   const customers = customersOf(size.customers, seed);
   say?.(`opening the books of ${customers.length} customers`);
   await openBooks(ledger, customers);
-  await inviteColleagues(user, mailDirectory);
+  const hasMails = mailDirectory !== undefined && (await verifyEmail(user, mailDirectory));
+  await inviteColleagues(user, hasMails ? mailDirectory : undefined);
   await makeKeys(user);
   await postYear(ledger, size, end, say);
   await closePeriods(ledger, end);

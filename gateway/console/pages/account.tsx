@@ -14,7 +14,7 @@ import { Plot } from '../parts/plot.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
 import { Sheet, Table } from '../parts/table.tsx';
 import { daysAgo, Time } from '../parts/time.tsx';
-import { usePages, useRead } from '../tenant.tsx';
+import { useBooksZone, usePages, useRead, useTenant } from '../tenant.tsx';
 import { words } from '../words.ts';
 import { EditAccount } from './edit-account.tsx';
 import { Statement } from './statement.tsx';
@@ -63,8 +63,10 @@ function Lead({
 }: {
   account: Account;
 }): ReactElement {
+  const tenant = useTenant().tenant.name;
   return (
     <>
+      <span className="print-only">{tenant} · </span>
       <span>{name}</span>
       <Badge>{words.overview.types[type]}</Badge>
       <Badge>{isGroup ? text.group : text.normal(words.sides[side])}</Badge>
@@ -195,7 +197,8 @@ function Balances({ lines }: { lines: BalanceLine[] }): ReactElement {
 function Leaf({ account }: { account: Account }): ReactElement {
   const [filters, setFilters] = useFilters(['currency', 'from', 'to']);
   const currency = account.currency ?? ((filters.currency ?? currencies[0]) as Currency);
-  const range = { from: filters.from ?? daysAgo(30), to: filters.to ?? daysAgo(0) };
+  const zone = useBooksZone();
+  const range = { from: filters.from ?? daysAgo(30, zone), to: filters.to ?? daysAgo(0, zone) };
   const { account_code: code } = account;
   const balance = useRead(['balance', code, currency], (ledger, options) => ledger.accounts.balance(code, { currency, ...options }), {
     everyMs: 10_000,

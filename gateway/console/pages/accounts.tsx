@@ -27,11 +27,14 @@ export function AccountsPage(): ReactElement {
   const [filters, setFilters] = useFilters(['q', 'currency', 'type']);
   const [isCreating, setCreating] = useState(false);
   const isNarrow = useIsNarrow();
-  const tree = useRead(['hierarchy', 'balances'], async (ledger, options) =>
-    ledger.accounts.tree({ include: 'balances', ...options }).catch((error: LedgerError) => {
-      if (error.code !== 'too_large') throw error;
-      return ledger.accounts.tree({ include: 'balances', depth: shallow, ...options });
-    }),
+  const tree = useRead(
+    ['hierarchy', 'balances'],
+    async (ledger, options) =>
+      ledger.accounts.tree({ include: 'balances', ...options }).catch((error: LedgerError) => {
+        if (error.code !== 'too_large') throw error;
+        return ledger.accounts.tree({ include: 'balances', depth: shallow, ...options });
+      }),
+    { everyMs: 15_000 },
   );
   const chosen = filters.currency as Currency | undefined;
   // One column of figures is all that a telephone has room for.
@@ -157,7 +160,9 @@ function Line({ node, columns }: { node: AccountNode; columns: readonly Currency
                 <span className="chevron" />
               )}
               <span className="chart-code">{code}</span>
-              <span className="chart-title">{name}</span>
+              <span className="chart-title" title={name}>
+                {name}
+              </span>
               {status === 'closed' && <Badge>{text.closed}</Badge>}
             </span>
             {columns.map((currency) => (

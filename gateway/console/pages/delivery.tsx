@@ -7,10 +7,10 @@ import { Button } from '../parts/button.tsx';
 import { Code } from '../parts/copy.tsx';
 import { formatCount } from '../parts/money.ts';
 import { Facts, Page, Section } from '../parts/page.tsx';
-import { Loaded, problemOf } from '../parts/problem.tsx';
+import { Loaded } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
-import { toast } from '../parts/toast.tsx';
+import { toast, toastError } from '../parts/toast.tsx';
 import { useRead, useWrite } from '../tenant.tsx';
 import { words as shared } from '../words.ts';
 import { AnswerOf, DeliveryState } from './delivery-table.tsx';
@@ -72,7 +72,7 @@ function DeliveryView({ delivery, config }: { delivery: WebhookDeliveryDetail; c
         delivery.status === 'failed' && (
           <Button
             kind="primary"
-            onPress={() => retry.mutate(undefined, { onError: (error) => toast(problemOf(error).message) })}
+            onPress={() => retry.mutate(undefined, { onError: toastError })}
             isPending={retry.isPending}
             needs="webhooks:manage"
           >

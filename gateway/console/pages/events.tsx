@@ -51,6 +51,8 @@ function useLog(isPaused: boolean): Log {
       setState('live');
       for await (const event of ledger.events.listen({ after, signal: stop.signal, onBreak: () => setState('broken') })) {
         arrived.current.push(event);
+        // While it is paused, as many wait as are shown.
+        if (arrived.current.length > mostShown) arrived.current.shift();
         setState('live');
       }
     };

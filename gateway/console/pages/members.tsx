@@ -6,10 +6,10 @@ import { Button } from '../parts/button.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Form, SelectField, TextField } from '../parts/form.tsx';
 import { Badge, Page, Section } from '../parts/page.tsx';
-import { Loaded, problemOf } from '../parts/problem.tsx';
+import { Loaded } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
-import { toast } from '../parts/toast.tsx';
+import { toast, toastError } from '../parts/toast.tsx';
 import { session } from '../session.ts';
 import { useMissing, usePages, useWrite } from '../tenant.tsx';
 import { words as shared } from '../words.ts';
@@ -87,7 +87,7 @@ function RoleChoice({ member }: { member: Member }): ReactElement {
       isCompact
       value={member.role}
       isDisabled={change.isPending}
-      onChange={(role) => role !== member.role && change.mutate(role as Role, { onError: (error) => toast(problemOf(error).message) })}
+      onChange={(role) => role !== member.role && change.mutate(role as Role, { onError: toastError })}
       options={roleOptions}
     />
   );
@@ -103,7 +103,7 @@ function RemoveButton({ member }: { member: Member }): ReactElement {
     },
   );
   return (
-    <>
+    <span className="row-actions">
       <Button kind="quiet" onPress={() => setAsked(true)} needs="admin">
         {words.remove}
       </Button>
@@ -118,7 +118,7 @@ function RemoveButton({ member }: { member: Member }): ReactElement {
       >
         <p>{words.removeText}</p>
       </Confirm>
-    </>
+    </span>
   );
 }
 
@@ -133,16 +133,17 @@ function Invitations(): ReactElement {
   const pages = usePages(
     ['invitations'],
     (ledger, options) => ledger.invitations.list(options),
-    ({ invitations }) => invitations.filter(({ status }) => status === 'pending'),
+    ({ invitations }) => invitations,
   );
+  const pending = pages.items.filter(({ status }) => status === 'pending');
   return (
     <Section title={words.invitations}>
       <Loaded query={pages.query} lines={2}>
         {() =>
-          pages.items.length === 0 ? (
+          pending.length === 0 ? (
             <p className="hint">{words.noInvitations}</p>
           ) : (
-            <Sheet label={words.invitations} columns={invitationColumns} items={pages.items} idOf={({ id }) => id} />
+            <Sheet label={words.invitations} columns={invitationColumns} items={pending} idOf={({ id }) => id} />
           )
         }
       </Loaded>
@@ -153,9 +154,11 @@ function Invitations(): ReactElement {
 function RevokeButton({ invitation }: { invitation: Invitation }): ReactElement {
   const revoke = useWrite((ledger) => ledger.invitations.delete(invitation.id));
   return (
-    <Button kind="quiet" onPress={() => revoke.mutate(undefined)} isPending={revoke.isPending} needs="admin">
-      {words.revoke}
-    </Button>
+    <span className="row-actions">
+      <Button kind="quiet" onPress={() => revoke.mutate(undefined, { onError: toastError })} isPending={revoke.isPending} needs="admin">
+        {words.revoke}
+      </Button>
+    </span>
   );
 }
 

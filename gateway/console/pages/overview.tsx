@@ -15,7 +15,7 @@ import { Empty, Loaded } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { daysAgo, Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
-import { useMissing, useRead, useTenant, useWrite } from '../tenant.tsx';
+import { useBooksZone, useMissing, useRead, useTenant, useWrite } from '../tenant.tsx';
 import { words } from '../words.ts';
 
 const text = words.overview;
@@ -197,9 +197,9 @@ function Volume(): ReactElement {
   const [filters, setFilters] = useFilters(['currency', 'days']);
   const currency = (filters.currency ?? currencies[0]) as Currency;
   const days = filters.days !== undefined && filters.days in ranges ? (filters.days as keyof typeof ranges) : '90';
-  const volume = useRead(['volume', currency, days], (ledger, options) =>
-    ledger.reports.volume({ currency, interval: ranges[days], from: daysAgo(Number(days)), to: daysAgo(0), ...options }),
-  );
+  const zone = useBooksZone();
+  const query = { currency, interval: ranges[days], from: daysAgo(Number(days) - 1, zone), to: daysAgo(0, zone) };
+  const volume = useRead(['volume', query], (ledger, options) => ledger.reports.volume({ ...query, ...options }), { everyMs: freshMs });
   const choices = (
     <>
       <SelectField

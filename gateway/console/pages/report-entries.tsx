@@ -4,7 +4,7 @@ import { Link } from 'wouter';
 import type { AccountStatement, JournalLine, StatementLine } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
 import { Amount } from '../parts/amount.tsx';
-import { Time } from '../parts/time.tsx';
+import { EffectiveTime } from '../parts/time.tsx';
 
 const words = texts.report;
 
@@ -78,7 +78,7 @@ function StatementRow({ line }: { line: StatementLine }): ReactElement {
   return (
     <tr>
       <td>
-        <Time time={line.effective_at} />
+        <EffectiveTime time={line.effective_at} />
       </td>
       <td>
         <Link href={`/transactions/${line.transaction_id}`}>{line.description || words.noDescription}</Link>
@@ -114,7 +114,7 @@ export function JournalTable({ lines }: { lines: JournalLine[] }): ReactElement 
           <tbody key={line.transaction_id}>
             <tr className="report-group">
               <td>
-                <Time time={line.effective_at} />
+                <EffectiveTime time={line.effective_at} />
               </td>
               <th scope="rowgroup" colSpan={3}>
                 <Link href={`/transactions/${line.transaction_id}`}>{line.description || words.noDescription}</Link>{' '}

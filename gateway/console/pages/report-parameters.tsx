@@ -50,12 +50,12 @@ export const kinds: Record<string, Kind> = {
 /** All names, for the address. */
 export const parameterNames = names;
 
-/** The first and the last day of a period's name, today being in the user's zone. */
-export function daysOf(period: string, today = new Date()): { from?: string; to?: string } {
-  const [year, month] = [today.getFullYear(), today.getMonth()];
+/** The first and the last day of a period's name. `today`: `2030-01-31`. */
+export function daysOf(period: string, today: string): { from?: string; to?: string } {
+  const [year, month] = [Number(today.slice(0, 4)), Number(today.slice(5, 7)) - 1];
   const days = (fromMonth: number, months: number) => ({
-    from: toDay(new Date(year, fromMonth, 1)),
-    to: toDay(new Date(year, fromMonth + months, 0)),
+    from: toDay(Date.UTC(year, fromMonth, 1)),
+    to: toDay(Date.UTC(year, fromMonth + months, 0)),
   });
   const spans: Record<string, [fromMonth: number, months: number]> = {
     ...{ month: [month, 1], 'last-month': [month - 1, 1], quarter: [month - (month % 3), 3] },
@@ -66,9 +66,9 @@ export function daysOf(period: string, today = new Date()): { from?: string; to?
 }
 
 /** What the API is asked, without what is empty. */
-export function queryOf(kind: Kind, parameters: Parameters): Record<string, string | number | boolean> {
+export function queryOf(kind: Kind, parameters: Parameters, today: string): Record<string, string | number | boolean> {
   const { period = kind.period, from, to, depth, zero, known_sequence: sequence, account_code: code, ...rest } = parameters;
-  const days = !kind.takes.includes('period') ? {} : period === 'own' ? { from, to } : daysOf(period);
+  const days = !kind.takes.includes('period') ? {} : period === 'own' ? { from, to } : daysOf(period, today);
   const given = {
     ...rest,
     ...days,
@@ -90,11 +90,13 @@ const options = (texts: Record<string, string>): { id: string; label: string }[]
 interface FormProps {
   kind: Kind;
   parameters: Parameters;
+  /** Where a period's days are counted from. */
+  today: string;
   set: (changed: Parameters) => void;
 }
 
 /** The form of the parameters. A change is shown at once. */
-export function ParametersForm({ kind, parameters, set }: FormProps): ReactElement {
+export function ParametersForm({ kind, parameters, today, set }: FormProps): ReactElement {
   const { takes } = kind;
   const period = parameters.period ?? kind.period;
   const choose = (name: Name) => (value: string) => set({ [name]: value });
@@ -114,7 +116,7 @@ export function ParametersForm({ kind, parameters, set }: FormProps): ReactEleme
           label={words.period}
           name="period"
           value={period}
-          onChange={(value) => set(value === 'own' ? { ...daysOf(period), period: value } : { period: value, from: '', to: '' })}
+          onChange={(value) => set(value === 'own' ? { ...daysOf(period, today), period: value } : { period: value, from: '', to: '' })}
           options={options(words.periods)}
         />
       )}
@@ -141,7 +143,7 @@ export function ParametersForm({ kind, parameters, set }: FormProps): ReactEleme
   );
 }
 
-function AccountChoices({ parameters, set }: Omit<FormProps, 'kind'>): ReactElement {
+function AccountChoices({ parameters, set }: Omit<FormProps, 'kind' | 'today'>): ReactElement {
   const levels = [1, 2, 3, 4].map((depth) => ({ id: String(depth), label: words.depths(depth) }));
   return (
     <>

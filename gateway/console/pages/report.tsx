@@ -19,9 +19,9 @@ import { useFilters } from '../parts/links.ts';
 import { formatCount } from '../parts/money.ts';
 import { Page } from '../parts/page.tsx';
 import { Empty, Loaded, ProblemView, problemOf } from '../parts/problem.tsx';
-import { formatDay, Time } from '../parts/time.tsx';
-import { toast } from '../parts/toast.tsx';
-import { usePages, useRead, useTenant, useWrite } from '../tenant.tsx';
+import { daysAgo, formatDay, Time } from '../parts/time.tsx';
+import { toast, toastError } from '../parts/toast.tsx';
+import { useBooksZone, usePages, useRead, useTenant, useWrite } from '../tenant.tsx';
 import { NotFoundPage } from './not-found.tsx';
 import { AccountsTables } from './report-accounts.tsx';
 import { JournalTable, StatementTable } from './report-entries.tsx';
@@ -48,7 +48,9 @@ export function ReportPage(): ReactElement {
 
 function Report({ name, kind }: { name: string; kind: Kind }): ReactElement {
   const [parameters, set] = useFilters(parameterNames);
-  const query = queryOf(kind, parameters);
+  const zone = useBooksZone();
+  const today = daysAgo(0, zone);
+  const query = queryOf(kind, parameters, today);
   const needsAccount = kind.method === 'accountStatement' && parameters.account_code === undefined;
   const { tenant } = useTenant();
   return (
@@ -59,11 +61,12 @@ function Report({ name, kind }: { name: string; kind: Kind }): ReactElement {
         <>
           <span className="print-only">{tenant.name} · </span>
           <PeriodText query={query} />
+          {zone !== undefined && <span className="hint">{zone}</span>}
         </>
       }
       actions={needsAccount ? undefined : <Actions name={name} kind={kind} query={query} />}
     >
-      <ParametersForm kind={kind} parameters={parameters} set={set} />
+      <ParametersForm kind={kind} parameters={parameters} today={today} set={set} />
       {needsAccount ? (
         <Empty title={words.chooseAccount}>{words.chooseAccountText}</Empty>
       ) : kind.takes.includes('depth') ? (
@@ -89,7 +92,7 @@ function Actions({ name, kind, query }: { name: string; kind: Kind; query: Query
       const response = (await methodsOf(ledger)[kind.method]({ ...query, format, timeoutMs: 60_000 })) as Response;
       await saveResponse(response, `${tenant.slug}-${name}.${format}`);
     },
-    onError: (error) => toast(problemOf(error).message),
+    onError: toastError,
   });
   const items = Object.entries(words.formats).map(([id, label]) => ({ id, label, onAction: () => download.mutate(id) }));
   return (

@@ -8,10 +8,9 @@ import { Button } from '../parts/button.tsx';
 import { saveResponse } from '../parts/download.ts';
 import { formatCount } from '../parts/money.ts';
 import { Badge, Page, Section } from '../parts/page.tsx';
-import { problemOf } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
-import { toast } from '../parts/toast.tsx';
+import { toastError } from '../parts/toast.tsx';
 import { usePages, useTenant, useWrite } from '../tenant.tsx';
 import { kinds } from './report-parameters.tsx';
 
@@ -90,7 +89,7 @@ function JobActions({ job }: { job: Job }): ReactElement {
       const [, end = 'bin'] = Object.entries(extension).find(([part]) => type.includes(part)) ?? [];
       await saveResponse(await ledger.jobs.result(job.id, { timeoutMs: 600_000 }), `${tenant.slug}-${job.kind}.${end}`);
     },
-    onError: (error) => toast(problemOf(error).message),
+    onError: toastError,
   });
   const remove = useWrite((ledger) => ledger.jobs.delete(job.id));
   return (
@@ -100,7 +99,7 @@ function JobActions({ job }: { job: Job }): ReactElement {
           {words.downloadJob}
         </Button>
       )}
-      <Button kind="quiet" onPress={() => remove.mutate(undefined)} isPending={remove.isPending}>
+      <Button kind="quiet" onPress={() => remove.mutate(undefined, { onError: toastError })} isPending={remove.isPending}>
         {isOver(job) ? words.removeJob : words.cancelJob}
       </Button>
     </span>

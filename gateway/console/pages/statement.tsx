@@ -11,8 +11,8 @@ import { formatCount } from '../parts/money.ts';
 import { Section } from '../parts/page.tsx';
 import { Loaded, ProblemView } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
-import { formatDay, Time } from '../parts/time.tsx';
-import { usePages, useTenant } from '../tenant.tsx';
+import { EffectiveTime, formatDay } from '../parts/time.tsx';
+import { useBooksZone, usePages, useTenant } from '../tenant.tsx';
 import { words } from '../words.ts';
 
 const text = words.account;
@@ -42,7 +42,7 @@ const nameOf = ({ entry, label }: Line): ReactElement =>
 const balance: ColumnOf<Line> = { id: 'balance', label: text.balance, isNumber: true, cell: (line) => <Amount amount={line.balance} /> };
 
 const columns: ColumnOf<Line>[] = [
-  { id: 'date', label: text.date, cell: ({ entry }) => entry && <Time time={entry.effective_at} /> },
+  { id: 'date', label: text.date, cell: ({ entry }) => entry && <EffectiveTime time={entry.effective_at} /> },
   { id: 'description', label: text.description, isRowHeader: true, cell: nameOf },
   { id: 'reference', label: text.reference, cell: ({ entry }) => entry?.reference },
   {
@@ -69,7 +69,7 @@ const narrowColumns: ColumnOf<Line>[] = [
       <>
         {nameOf(line)}
         <br />
-        <small>{line.entry && <Time time={line.entry.effective_at} />}</small>
+        <small>{line.entry && <EffectiveTime time={line.entry.effective_at} />}</small>
       </>
     ),
   },
@@ -92,6 +92,7 @@ const narrowColumns: ColumnOf<Line>[] = [
 /** Entries of an account between two days, page by page. */
 export function Statement({ account: { account_code: code }, currency, range, onRange }: StatementProps): ReactElement {
   const { ledger } = useTenant();
+  const zone = useBooksZone();
   const [problem, setProblem] = useState<unknown>();
   const query = { account_code: code, currency, ...range };
   const {
@@ -150,7 +151,7 @@ export function Statement({ account: { account_code: code }, currency, range, on
                 }}
               />
               <p className="more-line">
-                <span className="hint">{text.lines(formatCount(lines.length), more !== undefined || isLoadingMore)}</span>
+                <span className="hint">{text.lines(formatCount(lines.length), more !== undefined || isLoadingMore, zone ?? '…')}</span>
                 {(more ?? isLoadingMore) && (
                   <Button onPress={more} isPending={isLoadingMore}>
                     {text.more}

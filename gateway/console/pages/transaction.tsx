@@ -11,7 +11,7 @@ import { Badge, Facts, Page, Section } from '../parts/page.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { TAccounts } from '../parts/t-accounts.tsx';
-import { Time } from '../parts/time.tsx';
+import { EffectiveTime, Time } from '../parts/time.tsx';
 import { useRead, useTenant } from '../tenant.tsx';
 import { DeliveryTable } from './delivery-table.tsx';
 import { ReverseDialog } from './reverse.tsx';
@@ -97,9 +97,9 @@ function TransactionFacts({ transaction }: { transaction: Transaction }): ReactE
   return (
     <Facts
       facts={[
-        [words.counts, <Time time={transaction.effective_at} />],
+        [words.counts, <EffectiveTime time={transaction.effective_at} />],
         [words.recorded, <Time time={transaction.created_at} />],
-        [words.moved, requested !== null && <Time time={requested} />],
+        [words.moved, requested !== null && <EffectiveTime time={requested} />],
         [common.reference, transaction.reference],
         [common.key, <code>{transaction.idempotency_key}</code>],
         [words.kind, texts.transactions.kinds[transaction.kind]],

@@ -11,7 +11,7 @@ import { currencies } from '../parts/money.ts';
 import { Badge, Page } from '../parts/page.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
 import { Table, type ColumnOf } from '../parts/table.tsx';
-import { Time } from '../parts/time.tsx';
+import { EffectiveTime } from '../parts/time.tsx';
 import { usePages, useRead } from '../tenant.tsx';
 
 const words = texts.transactions;
@@ -34,7 +34,7 @@ export function AccountCodes({ entries }: Pick<Transaction, 'entries'>): ReactEl
 }
 
 const columns: ColumnOf<Transaction>[] = [
-  { id: 'at', label: words.when, width: 184, cell: ({ effective_at: at }) => <Time time={at} /> },
+  { id: 'at', label: words.when, width: 184, cell: ({ effective_at: at }) => <EffectiveTime time={at} /> },
   { id: 'description', label: common.description, width: '2fr', isRowHeader: true, cell: (each) => <Description transaction={each} /> },
   { id: 'reference', label: common.reference, width: '1fr', isOptional: true, cell: ({ reference }) => reference },
   { id: 'accounts', label: words.accounts, width: '2fr', isOptional: true, cell: (each) => <AccountCodes entries={each.entries} /> },

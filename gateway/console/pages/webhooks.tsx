@@ -9,9 +9,9 @@ import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { SelectField, TextField } from '../parts/form.tsx';
 import { useFilters } from '../parts/links.ts';
 import { Badge, Facts, Page, Section } from '../parts/page.tsx';
-import { Empty, Loaded, problemOf } from '../parts/problem.tsx';
+import { Empty, Loaded } from '../parts/problem.tsx';
 import { Table } from '../parts/table.tsx';
-import { toast } from '../parts/toast.tsx';
+import { toast, toastError } from '../parts/toast.tsx';
 import { usePages, useRead, useWrite } from '../tenant.tsx';
 import { deliveryColumns } from './delivery-table.tsx';
 import { eventTypes, WebhookForm } from './webhook-form.tsx';
@@ -132,7 +132,7 @@ function ConfigurationActions({ config, ask }: { config: WebhookConfig; ask: (wh
   const send = (): void =>
     test.mutate(undefined, {
       onSuccess: ({ status_code: status, response_time_ms: ms }) => toast(words.testDone(status, ms)),
-      onError: (error) => toast(problemOf(error).message),
+      onError: toastError,
     });
   return (
     <>
@@ -142,7 +142,7 @@ function ConfigurationActions({ config, ask }: { config: WebhookConfig; ask: (wh
       <Button onPress={() => ask('edit')} needs="webhooks:manage">
         {words.edit}
       </Button>
-      <Button onPress={() => change.mutate(undefined)} isPending={change.isPending} needs="webhooks:manage">
+      <Button onPress={() => change.mutate(undefined, { onError: toastError })} isPending={change.isPending} needs="webhooks:manage">
         {config.enabled ? words.turnOff : words.turnOn}
       </Button>
       <Button onPress={() => ask('secret')} needs="webhooks:manage">
@@ -172,11 +172,7 @@ function Deliveries(): ReactElement {
     ({ queued, remaining }) => toast(words.retriedAll(queued, remaining)),
   );
   const retryAll = (
-    <Button
-      onPress={() => retry.mutate(undefined, { onError: (error) => toast(problemOf(error).message) })}
-      isPending={retry.isPending}
-      needs="webhooks:manage"
-    >
+    <Button onPress={() => retry.mutate(undefined, { onError: toastError })} isPending={retry.isPending} needs="webhooks:manage">
       {words.retryAll}
     </Button>
   );

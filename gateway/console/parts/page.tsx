@@ -1,5 +1,5 @@
 // The frame of a page: its title, its actions, and sections.
-import { useEffect, type ReactElement, type ReactNode } from 'react';
+import { useEffect, useRef, type ReactElement, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { words } from '../words.ts';
 
@@ -13,11 +13,19 @@ interface PageProps {
   children: ReactNode;
 }
 
+let isFirst = true;
+
 /** A page. The title is also that of the tab. */
 export function Page({ title, lead, parent, actions, children }: PageProps): ReactElement {
   useEffect(() => {
     document.title = `${title} · ${words.product}`;
   }, [title]);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    // The link that led here is gone with its page. Only the browser's own first focus is left alone.
+    if (!isFirst && (document.activeElement ?? document.body) === document.body) heading.current?.focus();
+    isFirst = false;
+  }, []);
   return (
     <div className="page">
       <header className="page-head">
@@ -27,7 +35,9 @@ export function Page({ title, lead, parent, actions, children }: PageProps): Rea
               {parent.label}
             </Link>
           )}
-          <h1>{title}</h1>
+          <h1 ref={heading} tabIndex={-1}>
+            {title}
+          </h1>
           {lead !== undefined && <div className="page-lead">{lead}</div>}
         </div>
         {actions !== undefined && <div className="actions">{actions}</div>}

@@ -1,5 +1,5 @@
 // Tables: of any length, where only the rows in view are in the document, and short ones that print.
-import type { ReactElement, ReactNode } from 'react';
+import { useMemo, type ReactElement, type ReactNode } from 'react';
 import {
   Cell,
   Collection,
@@ -58,12 +58,14 @@ export function Table<Item extends object>({
   empty,
 }: TableProps<Item>): ReactElement {
   const isNarrow = useIsNarrow();
+  // A page that begins at an offset repeats what newer items have moved down.
+  const unique = useMemo(() => [...new Map(items.map((item) => [idOf(item), item])).values()], [items]);
   if (items.length === 0 && empty && !isLoadingMore) return empty;
   const shown = columns.filter(({ isOptional = false }) => !isNarrow || !isOptional);
   const header = shown.find(({ isRowHeader = false }) => isRowHeader) ?? shown[0];
   const classOf = ({ isNumber = false }: ColumnOf<Item>): string => (isNumber ? 'cell number' : 'cell');
   return (
-    <div className="table-frame" style={{ height: Math.min(items.length, 400) * rowHeight + headHeight + 2 }}>
+    <div className="table-frame" style={{ height: Math.min(unique.length, 400) * rowHeight + headHeight + 2 }}>
       <Virtualizer layout={TableLayout} layoutOptions={{ rowHeight, headingHeight: headHeight }}>
         <AriaTable aria-label={label} className="table">
           <TableHeader columns={shown} className="table-head">
@@ -80,7 +82,7 @@ export function Table<Item extends object>({
             )}
           </TableHeader>
           <TableBody>
-            <Collection items={items} dependencies={[shown]}>
+            <Collection items={unique} dependencies={[shown]}>
               {(item) => (
                 <Row id={idOf(item)} columns={shown} href={hrefOf?.(item)} className={hrefOf ? 'row link' : 'row'}>
                   {(column) => <Cell className={classOf(column)}>{column.cell(item)}</Cell>}

@@ -1,10 +1,12 @@
 // Short messages about what was just done, at the edge of the window; screen readers read them too.
 import { useSyncExternalStore, type ReactElement } from 'react';
 import { Icon } from './icons.tsx';
+import { problemOf } from './problem.tsx';
 
 interface Toast {
   id: number;
   text: string;
+  isError: boolean;
 }
 
 const showMs = 6_000;
@@ -18,10 +20,15 @@ function set(next: Toast[]): void {
 }
 
 /** Shows a message for six seconds. */
-export function toast(text: string): void {
+export function toast(text: string, isError = false): void {
   const id = nextId++;
-  set([...toasts, { id, text }]);
-  setTimeout(() => set(toasts.filter((each) => each.id !== id)), showMs);
+  set([...toasts, { id, text, isError }]);
+  setTimeout(() => set(toasts.filter((each) => each.id !== id)), isError ? 2 * showMs : showMs);
+}
+
+/** Shows why something could not be done, long enough to read it. */
+export function toastError(error: unknown): void {
+  toast(problemOf(error).message, true);
 }
 
 function subscribe(listener: () => void): () => void {
@@ -34,9 +41,9 @@ export function Toasts(): ReactElement {
   const shown = useSyncExternalStore(subscribe, () => toasts);
   return (
     <div className="toasts" role="status" aria-live="polite">
-      {shown.map(({ id, text }) => (
+      {shown.map(({ id, text, isError }) => (
         <p key={id} className="toast">
-          <Icon name="check" /> {text}
+          <Icon name={isError ? 'warning' : 'check'} /> {text}
         </p>
       ))}
     </div>
