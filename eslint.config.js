@@ -3,7 +3,7 @@ import tseslint from 'typescript-eslint';
 
 // eslint-disable-next-line no-restricted-exports -- eslint reads the default export
 export default defineConfig(
-  globalIgnores(['proto/gen', 'coverage', '.data*', '**/built', 'gateway/clients/typescript/gen']),
+  globalIgnores(['proto/gen', 'coverage', '.data*', '**/built', 'gateway/clients/typescript/gen', 'gateway/clients/receivers/node']),
   tseslint.configs.strictTypeChecked,
   tseslint.configs.stylisticTypeChecked,
   {

@@ -63,7 +63,7 @@ export const batchSchemas: Record<string, Schema> = {
       },
       error: string,
       code: word(errorCodes),
-      details: { allOf: [ref('FieldProblem'), ref('RuleProblem')], description: 'The first wrong field, below the item.' },
+      details: { ...ref('ProblemDetails'), description: 'The first wrong field, below the item.' },
       errors: { ...list(ref('FieldError')), description: 'All wrong fields, at most 20.' },
     },
   },

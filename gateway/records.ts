@@ -113,6 +113,16 @@ const webhook = {
   updated_at: time,
 };
 
+// What some business rules add.
+const ruleProblem = {
+  debits: { ...money, description: '`unbalanced`: sum of the debits in the currency that `value` names.' },
+  credits: { ...money, description: '`unbalanced`: sum of its credits.' },
+  difference: { ...money, description: '`unbalanced`: debits − credits.' },
+  transaction_id: { ...id('txn'), description: '`idempotency_key_reused`: the transaction of the first request with this key.' },
+  hold_id: { ...id('hold'), description: 'The same of a hold.' },
+  fields: { ...list(string), maxItems: 20, description: '`idempotency_key_reused`: the fields in which the requests differ.' },
+};
+
 const fieldProblem = {
   field: { ...string, description: 'For example `entries[1].amount`.' },
   tag: { ...string, description: '`required`, `type`, `max`, …, or the code of a business rule.' },
@@ -223,7 +233,7 @@ export const schemas: Record<string, Schema> = {
       error: { ...string, description: 'What went wrong, in words.' },
       code: { ...word(errorCodes), description: 'What went wrong, for programs.' },
       request_id: string,
-      details: { allOf: [ref('FieldProblem'), ref('RuleProblem')], description: 'The first wrong field.' },
+      details: { ...ref('ProblemDetails'), description: 'The first wrong field.' },
       errors: {
         type: 'array',
         maxItems: 20,
@@ -236,18 +246,10 @@ export const schemas: Record<string, Schema> = {
     },
   },
   FieldError: record({ ...fieldProblem, message: string }),
-  FieldProblem: record(fieldProblem),
-  RuleProblem: {
+  ProblemDetails: {
     type: 'object',
-    description: 'What some business rules add.',
-    properties: {
-      debits: { ...money, description: '`unbalanced`: sum of the debits in the currency that `value` names.' },
-      credits: { ...money, description: '`unbalanced`: sum of its credits.' },
-      difference: { ...money, description: '`unbalanced`: debits − credits.' },
-      transaction_id: { ...id('txn'), description: '`idempotency_key_reused`: the transaction of the first request with this key.' },
-      hold_id: { ...id('hold'), description: 'The same of a hold.' },
-      fields: { ...list(string), maxItems: 20, description: '`idempotency_key_reused`: the fields in which the requests differ.' },
-    },
+    required: Object.keys(fieldProblem),
+    properties: { ...fieldProblem, ...ruleProblem },
   },
   Pagination: record({ limit: integer, next_cursor: maybe(string), has_more: flag }),
   User: record({

@@ -107,13 +107,19 @@ describe('the commands of the documents', () => {
 
   /** Runs commands in a shell that stops at the first failure, with what the first posting has left in the shell. */
   function run(script: string): string {
-    const own = Object.entries(ports).reduce((code, [port, mine]) => code.replaceAll(`:${port}`, `:${mine}`), script);
-    const before = existsSync(variables) ? `. ${variables}\n` : '';
+    const own = Object.entries(ports).reduce(
+      (code, [port, mine]) => code.replaceAll(new RegExp(`(:|PORT=)${port}\\b`, 'g'), `$1${mine}`),
+      script,
+    );
+    // What a page starts in the background ends with it, also where one of its commands fails.
+    const before = `trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n${existsSync(variables) ? `. ${variables}\n` : ''}`;
     const shell = spawnSync('bash', ['-euc', before + own.replaceAll('.data/', `'${directory}'/`)], {
       cwd: root,
       // Fewer lines than the guide imports, in less time.
       env: { ...process.env, DATA_DIR: directory, IMPORT_LINES: '3000' },
       encoding: 'utf8',
+      // A loop that waits for what never comes.
+      timeout: 90_000,
     });
     if (shell.status !== 0) throw new Error(`status ${String(shell.status)}: ${shell.stdout}${shell.stderr}`);
     return shell.stdout;
@@ -132,7 +138,7 @@ describe('the commands of the documents', () => {
   const ready = missing.length === 0 ? test : test.skip;
 
   beforeAll(async () => {
-    for (const port of ['8080', '50051', '50052', '50053', '50054']) ports[port] = String(await testPort());
+    for (const port of ['8080', '50051', '50052', '50053', '50054', '4242']) ports[port] = String(await testPort());
     const env = {
       ...bareEnvironment,
       HOME: process.env['HOME'],
@@ -199,6 +205,11 @@ describe('the commands of the documents', () => {
 /** What the commands of a page must print. */
 const expectations: Record<string, RegExp[]> = {
   'gateway/docs/tutorials/wallet-app-typescript.md': [/^5 of 10 paid\nada has 0\.00, ben has 50\.00\nPayment order-/m],
+  'gateway/docs/tutorials/first-webhook.md': [
+    /^401\n[\s\S]*^test test\.webhook evt_[\s\S]*transaction\.posted evt_[\s\S]*"status": ?"delivered"/m,
+  ],
+  'gateway/docs/how-to/use-the-command-line.md': [/12\.50[\s\S]*CUSTOMER-WALLETS-NGN[\s\S]*ended with [14]$/m],
+  'gateway/docs/how-to/import-and-export.md': [/equal[\s\S]*"posted":0,"replayed":2[\s\S]*Capital of the owners[\s\S]*RENT/],
   'gateway/docs/how-to/design-a-chart.md': [/"WALLET:81"[\s\S]*"balance":"0\.00"/],
   'gateway/docs/how-to/post-correct-reverse.md': [
     /"unreversed":\["45\.00","45\.00"\][\s\S]*\nalready_reversed\n[\s\S]*"posted":2,"replayed":0/,

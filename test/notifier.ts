@@ -125,6 +125,7 @@ export type Answering = (request: Received, response: ServerResponse, place: num
 export async function startReceiver(
   answer: Answering = (_, response) => response.end('ok'),
   tls?: { key: string; cert: string },
+  on = 0,
 ): Promise<Receiver> {
   const received: Received[] = [];
   const waiting: { requests: number; done: (all: Received[]) => void }[] = [];
@@ -145,7 +146,7 @@ export async function startReceiver(
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => undefined);
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  await new Promise<void>((done) => server.listen(on, '127.0.0.1', done));
   const { port } = server.address() as AddressInfo;
   return {
     url: `${tls ? 'https' : 'http'}://127.0.0.1:${port}/hook`,

@@ -19,7 +19,9 @@ export function bodyOf({ id, type, created, data }: StreamedEvent, tenantId: str
   const lines = (data as { lines?: Record<string, unknown>[] }).lines?.map((line) =>
     Object.fromEntries(lineFields.map((name) => [name, line[name]])),
   );
-  return JSON.stringify({ id, type, created, data: { ...data, ...(lines && { lines }) }, tenant_id: tenantId, livemode: true });
+  // A delivery has less than the log: not the balances after each line, nor the chart's template.
+  const { template: _template, ...own } = data;
+  return JSON.stringify({ id, type, created, data: { ...own, ...(lines && { lines }) }, tenant_id: tenantId, livemode: true });
 }
 
 /** Sends a body once. */

@@ -107,7 +107,7 @@ function queryExample(parameters: Node[], name: string): unknown {
 }
 
 function flags(name: string, value: unknown): string[] {
-  const flag = `--${kebab(name)}`;
+  const flag = name === 'idempotency_key' ? '--key' : `--${kebab(name)}`;
   if (value === true) return [flag];
   if (value === false) return [`--no-${kebab(name)}`];
   if (Array.isArray(value)) return [`${flag} ${value.map((each) => quote(String(each))).join(' ')}`];

@@ -8,7 +8,7 @@ import { bodyOf, deliver, type Receipt } from './delivery.ts';
 import { eventTypes } from './event-lines.ts';
 import { Failure } from './failure.ts';
 import { lastSequence, sequenceBefore, startOf, timeOfId, withStart, type StartOptions } from './follow.ts';
-import { serverUrl } from './options.ts';
+import { httpUrl } from './options.ts';
 import type { Output } from './output.ts';
 import { type CommonOptions, type Session } from './session.ts';
 
@@ -71,7 +71,7 @@ async function run(options: ListenCommandOptions, context: Context): Promise<voi
   if (options.printSecret) return output.text(`${secret}\n`);
   if (options.forwardTo === undefined) throw new Failure('usage', 'no receiver is given', 'Give --forward-to http://localhost:4242/hook');
   const session = context.session(options);
-  const url = serverUrl(options.forwardTo, '--forward-to');
+  const url = httpUrl(options.forwardTo, '--forward-to');
   const ended = context.untilInterrupted();
   const forwarding = { url, secret, tenantId: await tenantIdOf(session), output, ended };
   if (options.resend !== undefined) return resend(options.resend, session, forwarding);

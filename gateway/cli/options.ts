@@ -81,9 +81,16 @@ export function whole(text: string): number {
   return Number(text);
 }
 
-/** An address of HTTP, without a slash at its end. */
-export function serverUrl(text: string, name: string): string {
+/** An address of HTTP. */
+export function httpUrl(text: string, name: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.search === '') return url.href.replace(/\/+$/, '');
+  // Credentials in it would be shown and kept.
+  if (url && /^https?:$/.test(url.protocol) && url.username === '') return url.href;
   throw new Failure('usage', `${name} must be an address such as https://ledger.example.com, not ${JSON.stringify(text)}`);
 }
+
+/** The address of a deployment: without a slash at its end. */
+export const serverUrl = (text: string, name: string): string =>
+  httpUrl(text, name)
+    .replace(/[?#].*$/, '')
+    .replace(/\/+$/, '');

@@ -37,8 +37,8 @@ function addRoute(parent: Command, operation: Operation, context: Context): void
   const { noun, verb, summary, description, body, stream, files, list } = operation;
   const command = parent.command(verb).summary(summary).description([summary, description].filter(Boolean).join('.\n\n'));
   for (const { name, description: about = '' } of operation.path_fields) command.argument(`<${name}>`, about);
-  const shown = [...operation.query, ...(body ?? [])].filter(({ secret, name }) => !secret && name !== 'idempotency_key');
-  for (const option of shown.flatMap(optionsOf)) command.addOption(option);
+  const ofBody = (body ?? []).filter(({ secret, name }) => !secret && name !== 'idempotency_key');
+  for (const option of [...operation.query, ...ofBody].flatMap(optionsOf)) command.addOption(option);
   if (body ?? stream)
     command.option('-f, --file <file>', stream ? 'body as NDJSON, - for standard input' : 'body as JSON, - for standard input; flags win');
   if (operation.idempotent) command.option('--key <key>', 'idempotency key: the same key does the same once (a new one by default)');
@@ -47,7 +47,7 @@ function addRoute(parent: Command, operation: Operation, context: Context): void
   const examples = [`ledger ${[noun, verb, operation.example].filter(Boolean).join(' ')}`];
   if (operation.example_body !== undefined)
     examples.unshift(`echo '${operation.example_body.replaceAll("'", String.raw`'\''`)}' > body.json`);
-  if (list !== undefined) examples.push(`ledger ${noun} ${verb} --all --json`);
+  if (list !== undefined) examples.push(`${examples[0]} --all --json`);
   withExamples(withCommonOptions(command), ...examples);
   command.action(() => run(operation, command.args, command.opts(), context));
 }

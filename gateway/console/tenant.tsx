@@ -9,7 +9,7 @@ import {
   type UseQueryResult,
 } from '@tanstack/react-query';
 import { createContext, useContext, useRef } from 'react';
-import type { Ledger, Listing, Role, Scope, Tenant } from '../clients/typescript/ledger.ts';
+import type { Ledger, Role, Scope, Tenant } from '../clients/typescript/ledger.ts';
 
 /** A tenant, and the user's rights there. */
 export interface TenantContext {
@@ -77,7 +77,7 @@ type Position = Record<string, unknown>;
 /** Reads a list of the tenant page by page; `itemsOf` finds the items of a page. */
 export function usePages<Page, Item>(
   key: QueryKey,
-  list: (ledger: Ledger, options: { signal: AbortSignal; limit: number } & Position) => Listing<Page, Item>,
+  list: (ledger: Ledger, options: { signal: AbortSignal; limit: number } & Position) => { page: () => Promise<Page> },
   itemsOf: (page: Page) => Item[],
   { isEnabled = true, everyMs }: ReadOptions = {},
 ): Pages<Item> {

@@ -34,7 +34,7 @@ export function addExport(program: Command, context: Context): void {
 }
 
 async function run(format: FormatName, { output: file, from, to, ...options }: Options, context: Context): Promise<void> {
-  const { ledger } = context.session(options);
+  const ledger = context.session(options).tenantLedger;
   const query = { ...(from !== undefined && { effective_from: from }), ...(to !== undefined && { effective_to: to }) };
   const text = Readable.from(exported(ledger, format, query));
   if (file === undefined) return context.output(options).stream(text);

@@ -26,7 +26,7 @@ export function addImport(program: Command, context: Context): void {
     .description(
       [
         'Import transactions of another ledger: CSV, a journal of hledger, a file of beancount, an export of Formance (NDJSON), transactions of Blnk (JSON or CSV), or what ledger export has written.',
-        'First the whole file is checked: where something of it can’t be imported, nothing is posted. Run again, the same command posts nothing twice: keys come from the ids of the file, or from the content of each transaction.',
+        'First the whole file is checked and tried: where something of it would be refused, nothing is posted. The money that it brings in itself is not counted then. Run again, the same command posts nothing twice: keys come from the ids of the file, or from the content of each transaction.',
       ].join('\n\n'),
     )
     .addArgument(new Argument('<source>', 'what the file comes from').choices(sources))
@@ -59,7 +59,7 @@ function columns(text: string): Record<string, string> {
 
 async function run(source: Source, file: string, options: Options, context: Context): Promise<void> {
   const output = context.output(options);
-  const { ledger } = context.session(options);
+  const ledger = context.session(options).tenantLedger;
   const { map, columns: named, name, dryRun = false, createAccounts = false, skipRefused = false } = options;
   const { stderr } = context.streams;
   const bar = new SingleBar({ stream: stderr, format: '{value} of {total} [{bar}] {eta_formatted}', hideCursor: true }, Presets.legacy);

@@ -131,6 +131,25 @@ describe('CSV', () => {
   });
 });
 
+test('what the ledger would refuse keeps all out, before anything is posted', async () => {
+  const ledger = await newLedger();
+  const lines = (day: string) => [
+    'id,date,account,amount,commodity',
+    ...['2026-03-02', day].flatMap((date, id) => [`${id},${date},assets:a,1.00,USD`, `${id},${date},equity:b,-1.00,USD`]),
+  ];
+  await ledger.periods.close({ through: '2026-01-31' });
+  const options = { source: 'csv', file: fileOf('closed.csv', lines('2026-01-31')), createAccounts: true } as const;
+  const stopped = await importFile(ledger, options);
+  expect(stopped).toMatchObject({
+    posted: 0,
+    refused: 1,
+    stopped: expect.stringContaining('skip'),
+    refusals: [{ where: 'line 4', reason: expect.stringContaining('period_closed') }],
+  });
+  expect(await balancesOf(ledger)).toEqual({});
+  expect(await counts(ledger, { ...options, file: fileOf('open.csv', lines('2026-02-01')) })).toEqual({ ...done, posted: 2 });
+});
+
 describe('other programs', () => {
   const journal = [
     ...['account Giro  ; type:A', '', '2026-01-01 (INV1) Opening  ; order:42', '    Giro   $1,000.50', '    equity:opening', ''],

@@ -75,7 +75,7 @@ export interface ImportReport {
 /** Takes the number of items that are done, and of all. */
 export type Progress = (done: number, total: number) => void;
 
-/** Imports a file. Where something is refused nothing is posted, unless the options say otherwise. */
+/** Imports a file. Where something is refused, by this program or by a dry run, nothing is posted, unless the options say otherwise. */
 export async function importFile(ledger: Ledger, options: ImportOptions, progress: Progress = () => undefined): Promise<ImportReport> {
   const { source, file, dryRun = false } = options;
   await access(file).catch((error: Error) => {
@@ -95,16 +95,23 @@ export async function importFile(ledger: Ledger, options: ImportOptions, progres
   );
   if (missing.length > 0 && options.createAccounts !== true)
     report.stopped = '--create-accounts would create the accounts that are missing';
-  if (checked.counts.refused > 0 && options.skipRefused !== true) report.stopped = '--skip-refused would post the rest';
+  if (checked.counts.refused > 0 && options.skipRefused !== true) report.stopped = skipHint;
   if (report.stopped !== null && !dryRun) return report;
   if (!dryRun) await createAccounts(ledger, plannedAccounts(missing.filter(isNew), existing, checked.metadata));
+  const post = (isTried: boolean) => {
+    const second = new Importer(accounts, options.name ?? source);
+    return postAll({ ledger, report, progress, dryRun: isTried }, checked, second, read());
+  };
   // A dry run can't try what needs new accounts.
-  if (dryRun && missing.length > 0) return report;
-  await postAll({ ledger, report, progress, dryRun }, checked, new Importer(accounts, options.name ?? source), read());
-  if (!dryRun) report.balances = await compared(ledger, checked.balances);
+  if (dryRun) return missing.length > 0 ? report : post(true);
+  // The ledger refuses for reasons that no file shows, such as closed periods: all of them are better known before the first posting.
+  if (options.skipRefused !== true && (await post(true)).refused > 0) return { ...report, stopped: skipHint };
+  await post(false);
+  report.balances = await compared(ledger, checked.balances);
   return report;
 }
 
+const skipHint = '--skip-refused would post the rest';
 const isNew = (target: { type: string | undefined }): target is NewTarget => isAccountType(target.type);
 
 /** The type of an account that neither map nor file gives. */
@@ -163,7 +170,7 @@ async function postAll(
   checked: Importer,
   second: Importer,
   units: ReturnType<Reader>,
-): Promise<void> {
+): Promise<ImportReport> {
   const total = report.transactions + report.holds;
   let done = 0;
   const poster = new BatchPoster(ledger, {
@@ -184,7 +191,8 @@ async function postAll(
     if (placed) await poster.add(placed);
   }
   await poster.flush();
-  [report.posted, report.replayed] = [poster.posted, poster.replayed];
+  if (!dryRun || report.dry_run) [report.posted, report.replayed] = [poster.posted, poster.replayed];
+  return report;
 }
 
 async function compared(ledger: Ledger, wanted: ReadonlyMap<string, bigint>): Promise<ImportReport['balances']> {

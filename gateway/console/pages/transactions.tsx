@@ -4,7 +4,7 @@ import type { Transaction } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Button, LinkButton } from '../parts/button.tsx';
-import { SearchField } from '../parts/filter.tsx';
+import { AccountFilter, SearchField } from '../parts/filter.tsx';
 import { SelectField, TextField } from '../parts/form.tsx';
 import { useFilters } from '../parts/links.ts';
 import { useIsNarrow } from '../parts/media.ts';
@@ -137,7 +137,7 @@ function Search({ filters, set, clear }: SearchProps): ReactElement {
         onChange={choose('q')}
         placeholder={words.searchHint}
       />
-      <SearchField label={common.account} name="account_code" value={filters.account_code ?? ''} onChange={choose('account_code')} isMono />
+      <AccountFilter label={common.account} value={filters.account_code ?? ''} onChange={choose('account_code')} />
       <SelectField
         label={common.currency}
         name="currency"

@@ -59,6 +59,8 @@ interface FieldProps {
   isRequired?: boolean;
   isDisabled?: boolean;
   autoFocus?: boolean;
+  /** What is wrong with the value, as far as the page itself knows. */
+  error?: string;
 }
 
 interface TextProps extends FieldProps {
@@ -72,23 +74,44 @@ interface TextProps extends FieldProps {
   rows?: number;
   /** For codes and amounts. */
   isMono?: boolean;
+  /** Figures on the right. */
+  isNumber?: boolean;
+  /** The label is for screen readers only. */
+  isCompact?: boolean;
   min?: string;
   max?: string;
 }
 
 /** A field for text. */
-export function TextField({ label, hint, placeholder, rows, isMono = false, min, max, ...field }: TextProps): ReactElement {
-  const className = isMono ? 'input mono' : 'input';
+export function TextField({
+  label,
+  hint,
+  placeholder,
+  rows,
+  isMono = false,
+  isNumber = false,
+  isCompact = false,
+  min,
+  max,
+  error,
+  ...field
+}: TextProps): ReactElement {
+  const className = `input${isMono ? ' mono' : ''}${isNumber ? ' number' : ''}`;
   return (
-    <AriaTextField className="field" {...field}>
-      <Label>{label}</Label>
+    <AriaTextField
+      className={isCompact ? 'field compact' : 'field'}
+      aria-label={isCompact ? label : undefined}
+      isInvalid={error === undefined ? undefined : true}
+      {...field}
+    >
+      {!isCompact && <Label>{label}</Label>}
       {rows === undefined ? (
         <Input className={className} placeholder={placeholder} min={min} max={max} />
       ) : (
         <AriaTextArea className={className} placeholder={placeholder} rows={rows} />
       )}
       {hint !== undefined && <Text slot="description">{hint}</Text>}
-      <FieldError className="field-error" />
+      <FieldError className="field-error">{error}</FieldError>
     </AriaTextField>
   );
 }

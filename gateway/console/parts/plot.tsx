@@ -56,7 +56,9 @@ export function Plot({ title, summary, measure, points, kind }: PlotProps): Reac
             idOf={({ date }) => date}
             columns={[
               { id: 'date', label: words.plot.date, cell: ({ date }) => formatDay(date) },
-              { id: 'detail', label: words.plot.detail, cell: ({ detail }) => detail, isNumber: true, isOptional: true },
+              ...(points.some(({ detail }) => detail !== undefined)
+                ? [{ id: 'detail', label: words.plot.detail, cell: ({ detail }: Point) => detail, isNumber: true, isOptional: true }]
+                : []),
               { id: 'value', label: measure, cell: ({ text }) => text, isNumber: true },
             ]}
           />

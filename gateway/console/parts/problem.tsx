@@ -1,6 +1,7 @@
 // What a page shows instead of its content: loading, nothing yet, an error with its code and request id.
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactElement, ReactNode } from 'react';
+import type { LedgerError } from '../../clients/typescript/ledger.ts';
 import { words } from '../words.ts';
 import { Button } from './button.tsx';
 import { Icon } from './icons.tsx';
@@ -18,19 +19,26 @@ export interface Problem {
 
 /** What is known of an error: of the API, of the network, or of the console itself. */
 export function problemOf(error: unknown): Problem {
-  const { status = 0, code = '', message = String(error), requestId = '', errors = [] } = error as Partial<Problem>;
+  const { status = 0, code = '', message = String(error), requestId = '', details, errors } = error as Partial<LedgerError>;
+  // A rule of the books names one field, a malformed request all of them.
+  const ruled = details?.field === undefined ? [] : [{ field: details.field, message }];
   const isOffline = error instanceof TypeError && status === 0;
-  return { status, code, message: isOffline ? words.offline : message, requestId, errors };
+  return { status, code, message: isOffline ? words.offline : message, requestId, errors: errors ?? ruled };
 }
 
 /** An error, with what helps to report it. `isInline`: within a form. */
 export function ProblemView({ error, retry }: { error: unknown; retry?: () => void }): ReactElement {
-  const { status, code, message, requestId } = problemOf(error);
+  const { status, code, message, requestId, errors } = problemOf(error);
   return (
     <div className="problem" role="alert">
       <Icon name={status === 403 ? 'lock' : 'warning'} />
       <div>
         <p className="problem-message">{message}</p>
+        {errors
+          .filter((each) => each.message !== message)
+          .map((each) => (
+            <p key={each.field}>{each.message}</p>
+          ))}
         <p className="problem-facts">
           {status !== 0 && <span>{status}</span>}
           {code !== '' && <code>{code}</code>}

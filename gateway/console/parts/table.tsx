@@ -44,7 +44,7 @@ interface TableProps<Item> {
   empty?: ReactElement;
 }
 
-const rowHeight = 36;
+const [rowHeight, headHeight] = [36, 32];
 
 /** A table of any length. Arrow keys move, Enter follows the row's link. It fills the height that is left, up to its rows. */
 export function Table<Item extends object>({
@@ -63,8 +63,8 @@ export function Table<Item extends object>({
   const header = shown.find(({ isRowHeader = false }) => isRowHeader) ?? shown[0];
   const classOf = ({ isNumber = false }: ColumnOf<Item>): string => (isNumber ? 'cell number' : 'cell');
   return (
-    <div className="table-frame" style={{ height: Math.min(items.length + 1.2, 400) * rowHeight }}>
-      <Virtualizer layout={TableLayout} layoutOptions={{ rowHeight, headingHeight: 32 }}>
+    <div className="table-frame" style={{ height: Math.min(items.length, 400) * rowHeight + headHeight + 2 }}>
+      <Virtualizer layout={TableLayout} layoutOptions={{ rowHeight, headingHeight: headHeight }}>
         <AriaTable aria-label={label} className="table">
           <TableHeader columns={shown} className="table-head">
             {(column) => (
@@ -113,6 +113,7 @@ export function Sheet<Item>({
 }): ReactElement {
   const classOf = ({ isNumber = false, isOptional = false }: ColumnOf<Item>): string =>
     `${isNumber ? 'number' : ''}${isOptional ? ' optional' : ''}`;
+  const header = columns.find(({ isRowHeader = false }) => isRowHeader) ?? columns[0];
   return (
     // It can be scrolled by keyboard where it is wider than the window.
     <div className="sheet-frame" role="region" aria-label={label} tabIndex={0}>
@@ -129,8 +130,8 @@ export function Sheet<Item>({
         <tbody>
           {items.map((item) => (
             <tr key={idOf(item)}>
-              {columns.map((column, index) =>
-                (column.isRowHeader ?? index === 0) ? (
+              {columns.map((column) =>
+                column === header ? (
                   <th key={column.id} scope="row" className={classOf(column)}>
                     {column.cell(item)}
                   </th>

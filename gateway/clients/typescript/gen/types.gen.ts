@@ -2251,7 +2251,7 @@ export type Problem = {
     /**
      * The first wrong field.
      */
-    details?: FieldProblem & RuleProblem;
+    details?: ProblemDetails;
     /**
      * All wrong fields, at most 20.
      */
@@ -2286,7 +2286,7 @@ export type FieldError = {
     message: string;
 };
 
-export type FieldProblem = {
+export type ProblemDetails = {
     /**
      * For example `entries[1].amount`.
      */
@@ -2299,9 +2299,6 @@ export type FieldProblem = {
      * What was sent; `""` if nothing was, or if it is a secret; `…` for a very large object or array.
      */
     value: unknown;
-};
-
-export type RuleProblem = {
     /**
      * `unbalanced`: sum of the debits in the currency that `value` names.
      */
@@ -3305,7 +3302,7 @@ export type BatchItemResult = {
     /**
      * The first wrong field, below the item.
      */
-    details?: FieldProblem & RuleProblem;
+    details?: ProblemDetails;
     /**
      * All wrong fields, at most 20.
      */
@@ -6951,22 +6948,6 @@ export type StreamEventsResponses = {
 
 export type StreamEventsResponse = StreamEventsResponses[keyof StreamEventsResponses];
 
-export type DeleteWebhooksCall = {
-    body?: never;
-    path?: never;
-    query?: never;
-    url: '/v1/tenants/{slug}/webhooks';
-};
-
-export type DeleteWebhooksResponses = {
-    /**
-     * Deleted
-     */
-    200: WebhookDeletedResult;
-};
-
-export type DeleteWebhooksResponse = DeleteWebhooksResponses[keyof DeleteWebhooksResponses];
-
 export type ListDeliveriesCall = {
     body?: never;
     path?: never;
@@ -7009,22 +6990,6 @@ export type ListDeliveriesResponses = {
 };
 
 export type ListDeliveriesResponse = ListDeliveriesResponses[keyof ListDeliveriesResponses];
-
-export type UpdateWebhooksCall = {
-    body?: UpdateWebhooksRequest;
-    path?: never;
-    query?: never;
-    url: '/v1/tenants/{slug}/webhooks';
-};
-
-export type UpdateWebhooksResponses = {
-    /**
-     * Changed; the secret is null unless a new one was sent
-     */
-    200: WebhookConfigResult;
-};
-
-export type UpdateWebhooksResponse = UpdateWebhooksResponses[keyof UpdateWebhooksResponses];
 
 export type ConfigureWebhookCall = {
     body: ConfigureWebhookRequest;
@@ -7196,15 +7161,6 @@ export type GetReadinessCall = {
     query?: never;
     url: '/readyz';
 };
-
-export type GetReadinessErrors = {
-    /**
-     * Postings cannot be answered
-     */
-    503: ReadinessResult;
-};
-
-export type GetReadinessError = GetReadinessErrors[keyof GetReadinessErrors];
 
 export type GetReadinessResponses = {
     /**
