@@ -16,6 +16,8 @@ const ifChromium = chromiumPath === undefined ? describe.skip : describe;
 const pages: [path: string, heading: RegExp][] = [
   ['/', /^Overview$/],
   ['/accounts', /^Accounts$/],
+  ['/accounts/OPERATING-CASH', /./],
+  ['/post', /^New posting$/],
   ['/transactions', /^Transactions$/],
   ['/holds', /^Holds$/],
   ['/reports', /^Reports$/],

@@ -38,13 +38,13 @@ const columnsOf = (isNarrow: boolean): ColumnOf<Transaction>[] => [
   {
     id: 'at',
     label: words.when,
-    width: isNarrow ? 104 : 184,
+    width: isNarrow ? 112 : 184,
     cell: ({ effective_at: at }) => <Time time={at} as={isNarrow ? 'day' : 'both'} />,
   },
   { id: 'description', label: common.description, width: '2fr', isRowHeader: true, cell: (each) => <Description transaction={each} /> },
   { id: 'reference', label: common.reference, width: '1fr', isOptional: true, cell: ({ reference }) => reference },
   { id: 'accounts', label: words.accounts, width: '2fr', isOptional: true, cell: (each) => <AccountCodes entries={each.entries} /> },
-  { id: 'amount', label: common.amount, width: isNarrow ? 130 : 170, isNumber: true, cell: (each) => <Total transaction={each} /> },
+  { id: 'amount', label: common.amount, width: isNarrow ? 126 : 170, isNumber: true, cell: (each) => <Total transaction={each} /> },
 ];
 
 function Description({ transaction }: { transaction: Transaction }): ReactElement {
