@@ -146,7 +146,7 @@ def verify() -> None:
 
 
 async def main() -> None:
-    options = {"url": os.environ["LEDGER_URL"], "tenant": os.environ["LEDGER_TENANT"]}
+    options: dict[str, Any] = {"url": os.environ["LEDGER_URL"], "tenant": os.environ["LEDGER_TENANT"]}
     options |= {"key": os.environ.get("LEDGER_API_KEY"), "token": os.environ["LEDGER_TOKEN"]}
     if "--async" in sys.argv:
         async with AsyncLedger(**options) as ledger:
