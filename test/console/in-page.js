@@ -41,13 +41,14 @@ globalThis.inPage = {
     );
   },
 
-  /** Notes everything that the Tab key should reach, and how many there are; then watches the focus. */
+  /** Notes everything that the Tab key should reach, and how many stops there are; then watches the focus. */
   noteReachable() {
     document.activeElement?.blur();
     toReach = new Set([...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter(isReachable));
     unseen = new Set();
     document.addEventListener('focusin', watchFocus);
-    return toReach.size;
+    // The parts of a date are stops of their own.
+    return toReach.size + 4 * document.querySelectorAll('input[type=date]').length;
   },
 
   /** What was not reached, or did not show that it had the focus. What has gone meanwhile, or moves by arrow keys, need not be reached. */
