@@ -50,6 +50,7 @@ function send(request: FastifyRequest, reply: FastifyReply, file: BuiltFile, pat
 
 /** Opens, renews and ends the session of a browser. Only pages of this server may call: `Sec-Fetch-Site` can't be set by a script. */
 function sessionRoutes(app: App, { identity }: Services): void {
+  const renewals = new Renewals(identity);
   const credentials = object({ email, password: secret(1, 128, {}), totp_code: optional(totpCode) });
   app.post('/console/session', { schema: { body: credentials }, onRequest: fromOwnPage }, async (request, reply) => {
     const { email: address, password, totp_code: code } = request.body;
@@ -63,8 +64,7 @@ function sessionRoutes(app: App, { identity }: Services): void {
     // No error: every first visit asks.
     if (refreshToken === undefined) return { success: true, data: { session: null } };
     try {
-      const { session, user } = await identity.refresh({ refreshToken, ...originOf(request) }, callOptions(request, 5_000));
-      return answer(reply, sessionRecord(session, user));
+      return answer(reply, await renewals.renew(refreshToken, originOf(request)));
     } catch (error) {
       if (error instanceof ConnectError && error.code === Code.Unauthenticated) reply.header('set-cookie', cookie('', 0));
       throw error;
@@ -73,10 +73,49 @@ function sessionRoutes(app: App, { identity }: Services): void {
 
   app.delete('/console/session', { onRequest: fromOwnPage }, async (request, reply) => {
     const refreshToken = cookieOf(request);
-    if (refreshToken !== undefined) await identity.logout({ refreshToken, clientAddress: request.ip }, callOptions(request, 5_000));
+    if (refreshToken !== undefined) {
+      await identity.logout({ refreshToken, clientAddress: request.ip }, callOptions(request, 5_000));
+      await renewals.forget(refreshToken);
+    }
     reply.header('set-cookie', cookie('', 0));
     return { success: true, data: {} };
   });
+}
+
+const repeatMs = 10_000;
+
+/**
+ * Renews sessions. A page that is reloaded while it renews loses the answer, and the next one sends the token again, which identity would
+ * take for a stolen one. So for ten seconds the same token gets the same answer.
+ */
+class Renewals {
+  private readonly identity: Services['identity'];
+  private readonly recent = new Map<string, Promise<Record<string, unknown>>>();
+
+  constructor(identity: Services['identity']) {
+    this.identity = identity;
+  }
+
+  renew(refreshToken: string, origin: ReturnType<typeof originOf>): Promise<Record<string, unknown>> {
+    const known = this.recent.get(refreshToken);
+    if (known) return known;
+    // Not bound to its request, whose page may be gone.
+    const renewed = this.identity
+      .refresh({ refreshToken, ...origin }, { timeoutMs: 5_000 })
+      .then(({ session, user }) => sessionRecord(session, user));
+    this.recent.set(refreshToken, renewed);
+    const forget = () => this.recent.delete(refreshToken);
+    renewed.then(() => setTimeout(forget, repeatMs).unref(), forget);
+    return renewed;
+  }
+
+  /** After a log-out the answer with its token is not repeated. */
+  async forget(refreshToken: string): Promise<void> {
+    for (const [used, renewed] of this.recent) {
+      const record = await renewed.catch(() => undefined);
+      if (record?.['refresh_token'] === refreshToken) this.recent.delete(used);
+    }
+  }
 }
 
 function answer(reply: FastifyReply, record: Record<string, unknown>): object {

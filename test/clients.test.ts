@@ -1,6 +1,6 @@
 // The three client libraries as packages: each example makes the same calls, through a proxy that cuts answers.
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, symlinkSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../deploy/local/plan.ts';
 import { exampleBodies } from '../gateway/webhook-examples.ts';
@@ -34,8 +34,12 @@ const examples: Record<string, () => Promise<string[] | undefined>> = {
     if (!(await make('typescript'))) throw new Error('the package cannot be made');
     mkdirSync(join(directory, 'node_modules'));
     symlinkSync(sdk('typescript'), join(directory, 'node_modules/ledger-client'));
-    symlinkSync(join(sdk('typescript'), 'example.ts'), join(directory, 'example.ts'));
-    return [process.execPath, '--preserve-symlinks-main', join(directory, 'example.ts')];
+    cpSync(join(sdk('typescript'), 'example.ts'), join(directory, 'example.ts'));
+    writeFileSync(join(directory, 'package.json'), '{"type": "module"}');
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--types', 'node', '--typeRoots', join(root, 'node_modules/@types')];
+    const isTyped = await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), ...options, 'example.ts'], directory);
+    if (!isTyped) throw new Error('the types of the package do not fit');
+    return [process.execPath, join(directory, 'example.ts')];
   },
   Python: async () => {
     const environment = join(directory, 'python');
@@ -98,7 +102,7 @@ function delivery(): string {
   return JSON.stringify({ body, secret, headers: deliveryHeaders([secret], signed, more) });
 }
 
-async function linesOf([program = '', ...args]: string[]): Promise<{ lines: string[]; cut: string[] }> {
+async function linesOf([program = '', ...args]: string[], withKey: boolean): Promise<{ lines: string[]; cut: string[] }> {
   const cluster = await sharedCluster();
   const { tenant, key } = await newCustomer(cluster);
   const proxy = await openProxy(Number(new URL(cluster.url).port));
@@ -115,7 +119,8 @@ async function linesOf([program = '', ...args]: string[]): Promise<{ lines: stri
   };
   const env = {
     ...{ PATH: process.env['PATH'], HOME: process.env['HOME'] },
-    ...{ LEDGER_URL: `http://127.0.0.1:${proxy.port}`, LEDGER_TENANT: tenant.slug, LEDGER_API_KEY: key, LEDGER_TOKEN: tenant.owner.token },
+    ...{ LEDGER_URL: `http://127.0.0.1:${proxy.port}`, LEDGER_TENANT: tenant.slug, LEDGER_TOKEN: tenant.owner.token },
+    ...(withKey && { LEDGER_API_KEY: key }),
     LEDGER_DELIVERY: delivery(),
   };
   const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -138,12 +143,15 @@ const commands = await Promise.all(Object.entries(examples).map(async ([language
 
 for (const [language, command] of commands) {
   if (command === undefined) process.stderr.write(`the test of the ${language} client is skipped: it or its packages are missing\n`);
-  const variants = command === undefined ? [[]] : language === 'Python' ? [command, [...command, '--async']] : [command];
+  const variants: [string, string[], boolean][] = [
+    [language, command ?? [], language !== 'Go'],
+    ...(language === 'Python' ? ([['Python, awaited', [...(command ?? []), '--async'], false]] as [string, string[], boolean][]) : []),
+  ];
   const of = command === undefined ? test.skip : test;
-  of.each(variants.map((each, index) => [index === 0 ? language : `${language}, awaited`, each]))(
+  of.each(variants)(
     'the client in %s makes every call once, although answers are lost',
-    async (_, program) => {
-      const { lines, cut } = await linesOf(program);
+    async (_, program, withKey) => {
+      const { lines, cut } = await linesOf(program, withKey);
       expect(lines).toEqual(expected);
       expect(cut).toHaveLength(10);
     },

@@ -184,7 +184,10 @@ describe('the commands of the documents', () => {
     expect(answers).toMatch(hasPosted);
   });
 
-  const withCommands = pages.filter((page) => page !== 'README.md' && page !== first && commandsOf(page).length > 0);
+  const withCommands = pages
+    .filter((page) => page !== 'README.md' && page !== first && commandsOf(page).length > 0)
+    // In the order in which a reader comes to them.
+    .sort((one, other) => Number(other.includes('/tutorials/')) - Number(one.includes('/tutorials/')));
 
   for (const page of withCommands) {
     const script = commandsOf(page).join('\n');

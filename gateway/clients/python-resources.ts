@@ -23,7 +23,7 @@ export function pythonResources(document: ClientDocument): string {
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, overload
 
 import httpx
@@ -66,22 +66,22 @@ function methodOf(method: Method, prefix: string): string[] {
   const data = answer.kind === 'response' ? 'httpx.Response' : answer.schema === '' ? 'dict[str, Any]' : `models.${answer.schema}`;
   const type = paging ? `${prefix}Listing[${data}, ${paging.item === '' ? 'Any' : `models.${paging.item}`}]` : data;
   const define = `    ${prefix === 'Async' && !paging ? 'async def' : 'def'} ${snakeCase(method.verb)}`;
-  const overloads = (first: (name: string) => string | undefined, other: string): string[] => [
-    ...['', 'other'].flatMap((which) => {
-      const changed = named.map((each) => (which === '' ? (first(each.split(':')[0] ?? '') ?? each) : each));
-      const needed = changed.filter((each) => !each.includes(' = '));
-      return [
-        '    @overload',
-        `${define}(${[...before, ...needed, ...changed.filter((each) => each.includes(' = '))].join(', ')}) -> ${which === '' ? other : type}: ...`,
-      ];
-    }),
+  // One parameter decides what is answered: its type where that is something else, and where it is not.
+  const overloads = (name: string, other: string, usual: string, otherType: string): string[] =>
+    [
+      [`${name}: Literal[${other}]`, otherType],
+      [`${name}: Literal[${usual}] | None = None`, type],
+    ].flatMap(([decisive = '', answered = '']) => {
+      const rest = named.filter((each) => !each.startsWith(`${name}:`));
+      const needed = [...rest, decisive].filter((each) => !each.includes(' = '));
+      const optional = [...rest, decisive].filter((each) => each.includes(' = '));
+      return ['    @overload', `${define}(${[...before, ...needed, ...optional].join(', ')}) -> ${answered}: ...`];
+    });
+  const file = prefix === 'Async' && paging ? 'Awaitable[httpx.Response]' : 'httpx.Response';
+  const typed = [
+    ...(answer.tried === undefined ? [] : overloads('dry_run', 'True', 'False', `models.${answer.tried}`)),
+    ...(answer.hasFiles ? overloads('format', "'csv', 'xlsx', 'pdf'", "'json'", file) : []),
   ];
-  const typed =
-    answer.tried !== undefined
-      ? overloads((name) => (name === 'dry_run' ? 'dry_run: Literal[True]' : undefined), `models.${answer.tried}`)
-      : answer.hasFiles
-        ? overloads((name) => (name === 'format' ? "format: Literal['csv', 'xlsx', 'pdf']" : undefined), 'httpx.Response')
-        : [];
   const returned = typed.length > 0 ? 'Any' : type;
   const values = query.map((each) => `"${each.name}": ${safe(each.name)}`).join(', ');
   const given = [

@@ -189,7 +189,7 @@ export const words = {
   },
 
   accounts: {
-    create: 'Account',
+    create: 'New account',
     filter: 'Find',
     currency: 'Currency',
     type: 'Type',
@@ -216,7 +216,7 @@ export const words = {
 
   account: {
     edit: 'Edit',
-    post: 'Posting',
+    post: 'New posting',
     group: 'Group',
     normal: (side: string) => `${side} balance`,
     system: 'System account',
@@ -292,7 +292,7 @@ export const words = {
     currencyOf: (line: number) => `Currency of line ${line}`,
     currency: 'Currency',
     after: 'Balance after',
-    addLine: 'Line',
+    addLine: 'Add a line',
     removeLine: (line: number) => `Remove line ${line}`,
     balanced: 'balanced',
     empty: 'Enter an amount on both sides.',

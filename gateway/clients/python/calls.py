@@ -68,17 +68,16 @@ def request_of(
     headers = {}
     if operation.takes_key and not (isinstance(sent, Mapping) and sent.get("idempotency_key")) and not given.get("dry_run"):
         headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
-    content: dict[str, Any] = {}
+    more: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
     if body is not None:
-        content = {"json": sent} if operation.body == "application/json" else {"content": sent}
+        more["json" if operation.body == "application/json" else "content"] = sent
         headers["Content-Type"] = operation.body or ""
     return client.build_request(
         operation.method,
         path,
         params={name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()},
         headers=headers,
-        **content,
-        **({"timeout": timeout} if timeout is not None else {}),
+        **more,
         extensions={
             "retry": Retry(
                 total=retries if operation.repeatable else 0,

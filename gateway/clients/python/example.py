@@ -1,6 +1,5 @@
-"""A walk through the API: prints a line for each call. Needs LEDGER_URL, LEDGER_TENANT, LEDGER_API_KEY and LEDGER_TOKEN of a new tenant.
-
-With `--async` the same calls are awaited.
+"""A walk through the API: prints a line for each call. Needs LEDGER_URL, and of a new tenant LEDGER_TENANT,
+LEDGER_TOKEN and perhaps LEDGER_API_KEY. With `--async` the same calls are awaited.
 """
 
 import asyncio
@@ -147,8 +146,8 @@ def verify() -> None:
 
 
 async def main() -> None:
-    options = {"url": os.environ["LEDGER_URL"], "tenant": os.environ["LEDGER_TENANT"]}
-    options |= {"key": os.environ["LEDGER_API_KEY"], "token": os.environ["LEDGER_TOKEN"]}
+    options: dict[str, Any] = {"url": os.environ["LEDGER_URL"], "tenant": os.environ["LEDGER_TENANT"]}
+    options |= {"key": os.environ.get("LEDGER_API_KEY"), "token": os.environ["LEDGER_TOKEN"]}
     if "--async" in sys.argv:
         async with AsyncLedger(**options) as ledger:
             await walk(ledger)

@@ -1,15 +1,15 @@
-// A walk through the API: prints a line for each call. Needs LEDGER_URL, LEDGER_TENANT, LEDGER_API_KEY and LEDGER_TOKEN of a new tenant.
+// A walk through the API: prints a line for each call. Needs LEDGER_URL, and of a new tenant LEDGER_TENANT, LEDGER_TOKEN and perhaps LEDGER_API_KEY.
 import { Ledger, LedgerError, sum, type PostDoubleRequest } from './ledger.ts';
 import { verifyWebhook } from './webhooks.ts';
 
 const {
   LEDGER_URL: url = '',
   LEDGER_TENANT: tenant = '',
-  LEDGER_API_KEY: key = '',
+  LEDGER_API_KEY: key,
   LEDGER_TOKEN: token = '',
   LEDGER_DELIVERY: given,
 } = process.env;
-const ledger = new Ledger({ url, tenant, key, token });
+const ledger = new Ledger({ url, tenant, token, ...(key !== undefined && { key }) });
 const say = (call: string, ...values: unknown[]): void => void process.stdout.write(`${[call, ...values].join(' ')}\n`);
 const entries = (from: string, to: string, amount: string): PostDoubleRequest['entries'] => [
   { account_code: from, side: 'debit', amount, currency: 'USD' },

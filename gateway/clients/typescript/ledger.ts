@@ -111,17 +111,15 @@ const WithMethods = class {
 
   /** An access key of the login, shared by all calls until a minute before its end. */
   private async accessKey(expired: boolean): Promise<string> {
-    const { scopes } = this.options;
-    if (expired) this.access = undefined;
-    for (;;) {
-      const waiting = (this.access ??= (this as unknown as Methods).keys.access(scopes ? { scopes } : {}).then(({ access }) => access));
-      const access = await waiting.catch((error: unknown) => {
-        if (this.access === waiting) this.access = undefined;
-        throw error;
-      });
-      if (Date.parse(access.expires_at) - Date.now() > 60_000) return access.key;
-      if (this.access === waiting) this.access = undefined;
+    const known = this.access;
+    const kept = expired ? undefined : await known?.catch(() => undefined);
+    if (kept && Date.parse(kept.expires_at) - Date.now() > 60_000) return kept.key;
+    // Of calls that wait for the same one, the first replaces it.
+    if (this.access === known) {
+      const { scopes } = this.options;
+      this.access = (this as unknown as Methods).keys.access(scopes ? { scopes } : {}).then(({ access }) => access);
     }
+    return (await (this.access as Promise<AccessKey>)).key;
   }
 
   private addMethods(all: Methods): void {

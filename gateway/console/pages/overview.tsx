@@ -102,7 +102,12 @@ function Position({ accounts }: { accounts: AccountNode[] }): ReactElement {
       label: text.currency,
       cell: ({ currency, difference }) => (
         <>
-          <strong>{currency}</strong> {isNarrow && <Check difference={difference} />}
+          <strong>{currency}</strong>
+          {isNarrow && (
+            <small className="under">
+              <Check difference={difference} />
+            </small>
+          )}
         </>
       ),
     },
@@ -110,7 +115,7 @@ function Position({ accounts }: { accounts: AccountNode[] }): ReactElement {
       id: type,
       label: text.types[type],
       isNumber: true,
-      isOptional: type === 'revenue' || type === 'expense',
+      isOptional: type !== 'asset' && type !== 'liability',
       cell: ({ totals }) => <Amount amount={totals[type]} />,
     })),
     { id: 'balance', label: text.check, isNumber: true, isOptional: true, cell: ({ difference }) => <Check difference={difference} /> },

@@ -42,15 +42,17 @@ export function Button({
   const button = (
     <AriaButton
       className={classOf(looks)}
-      type={type}
+      // React Aria's own pending state announces a button that may be gone. This one keeps the focus and does nothing, too.
+      type={isPending ? 'button' : type}
       isDisabled={isDisabled || missing !== undefined}
-      isPending={isPending}
-      onPress={onPress}
+      onPress={isPending ? undefined : onPress}
+      data-pending={isPending || undefined}
       aria-label={label}
       aria-pressed={isPressed}
     >
       {looks.icon && <Icon name={looks.icon} />}
       {looks.children}
+      {isPending && <span className="unseen"> {words.loading}</span>}
     </AriaButton>
   );
   return missing === undefined ? button : <Forbidden missing={missing}>{button}</Forbidden>;

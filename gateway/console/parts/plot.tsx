@@ -181,7 +181,8 @@ function optionsOf(element: HTMLElement, kind: 'line' | 'bars', points: Point[],
       {
         stroke: accent,
         width: kind === 'bars' ? 0 : 1.75,
-        fill: kind === 'bars' ? accent : `color-mix(in srgb, ${accent} 12%, transparent)`,
+        // A line's scale need not begin at zero, where an area would be a lie.
+        fill: kind === 'bars' ? accent : 'transparent',
         points: { show: false },
         ...(kind === 'bars' && UPlot.paths.bars && { paths: UPlot.paths.bars({ size: [0.72, 26] }) }),
       },

@@ -1,4 +1,5 @@
-// A walk through the API: prints a line for each call. Needs LEDGER_URL, LEDGER_TENANT, LEDGER_API_KEY and LEDGER_TOKEN of a new tenant.
+// A walk through the API: prints a line for each call. Needs LEDGER_URL, and of a new tenant LEDGER_TENANT, LEDGER_TOKEN and perhaps
+// LEDGER_API_KEY.
 package main
 
 import (
@@ -65,12 +66,11 @@ func pointer[T any](value T) *T { return &value }
 func main() {
 	ctx := context.Background()
 	tenant := os.Getenv("LEDGER_TENANT")
-	client := ledger.New(ledger.Options{
-		URL:    os.Getenv("LEDGER_URL"),
-		Tenant: tenant,
-		Key:    ledger.Static(os.Getenv("LEDGER_API_KEY")),
-		Token:  ledger.Static(os.Getenv("LEDGER_TOKEN")),
-	})
+	options := ledger.Options{URL: os.Getenv("LEDGER_URL"), Tenant: tenant, Token: ledger.Static(os.Getenv("LEDGER_TOKEN"))}
+	if key := os.Getenv("LEDGER_API_KEY"); key != "" {
+		options.Key = ledger.Static(key)
+	}
+	client := ledger.New(options)
 	people(ctx, client, tenant)
 	accounts(ctx, client)
 	postings(ctx, client)
