@@ -39,8 +39,8 @@ export function Time({ time, as = 'both', zone }: TimeProps): ReactElement {
 }
 
 /** When a posting counts: in the zone of the books, so that it falls on the day whose balances it changes. */
-export function EffectiveTime({ time }: { time: string }): ReactElement {
-  return <Time time={time} zone={useBooksZone()} />;
+export function EffectiveTime(given: Omit<TimeProps, 'zone'>): ReactElement {
+  return <Time {...given} zone={useBooksZone()} />;
 }
 
 const dayFormat = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', year: 'numeric', timeZone: 'UTC' });
