@@ -77,7 +77,8 @@ function LoggedIn({ current }: { current: Session }): ReactElement {
     <Loaded query={tenants}>
       {(all) => {
         const next = parameters.get('next');
-        const start = next?.startsWith('/t/') ? next : all[0] ? `/t/${all[0].slug}` : '/new-tenant';
+        const first = all.find(({ status }) => status === 'active') ?? all[0];
+        const start = next?.startsWith('/t/') ? next : first ? `/t/${first.slug}` : '/new-tenant';
         return (
           <Switch>
             <Route path="/new-tenant" component={FirstTenantPage} />

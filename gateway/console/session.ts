@@ -14,6 +14,8 @@ type Message = 'opened' | 'closed';
 
 // Renewed this long before it ends.
 const marginMs = 120_000;
+// Where this clock is ahead, every credential looks old: a new one is used at least this long, unless the API refuses it.
+const leastUseMs = 300_000;
 // Calls that were refused together renew once.
 const sameRefusalMs = 2_000;
 
@@ -35,7 +37,8 @@ function set(next: Session | null): void {
   for (const listener of listeners) listener();
 }
 
-const endsSoon = ({ expires_at: end }: { expires_at: string }): boolean => Date.parse(end) - Date.now() < marginMs;
+const endsSoon = ({ expires_at: end }: { expires_at: string }, madeMs: number): boolean =>
+  Date.parse(end) - Date.now() < marginMs && Date.now() - madeMs > leastUseMs;
 
 // The session's routes belong to the console and not to the API, so the client has no methods for them.
 async function call(method: string, path: string, body?: object): Promise<{ session: Session | null }> {
@@ -86,7 +89,7 @@ export function restore(): Promise<Session | null> {
 
 /** The token of the login, renewed before it ends or where the API has refused it. Empty where the session has ended. */
 async function token(isRefused: boolean): Promise<string> {
-  const isOld = !current || endsSoon(current) || (isRefused && Date.now() - renewedMs > sameRefusalMs);
+  const isOld = !current || endsSoon(current, renewedMs) || (isRefused && Date.now() - renewedMs > sameRefusalMs);
   return (isOld && current !== null ? await restore() : current)?.token ?? '';
 }
 
@@ -97,7 +100,7 @@ export async function accessTo(tenant: string, isRefused = false): Promise<Acces
   const known = accesses.get(tenant);
   if (known && !(isRefused && Date.now() - known.madeMs > sameRefusalMs)) {
     const access = await known.access;
-    if (!endsSoon(access)) return access;
+    if (!endsSoon(access, known.madeMs)) return access;
   }
   // Another call may have asked meanwhile.
   if (accesses.get(tenant) !== known) return accessTo(tenant);

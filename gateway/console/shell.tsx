@@ -10,6 +10,7 @@ import { Icon, Mark } from './parts/icons.tsx';
 import { outside, useGo } from './parts/links.ts';
 import { useIsNarrow, useIsOnline } from './parts/media.ts';
 import { Loaded, Loading } from './parts/problem.tsx';
+import { formatDay } from './parts/time.tsx';
 import { toast, toastError } from './parts/toast.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { PageBoundary } from './boundary.tsx';
@@ -17,7 +18,7 @@ import { Gate } from './pages/gate.tsx';
 import { SearchDialog } from './search.tsx';
 import { accessTo, ledger, ledgerOf, logOut, type Session } from './session.ts';
 import { ShortcutList, useShortcuts } from './shortcuts.tsx';
-import { TenantProvider } from './tenant.tsx';
+import { TenantProvider, useTenant } from './tenant.tsx';
 import { chooseTheme, readTheme, type Theme } from './theme.ts';
 import { words } from './words.ts';
 
@@ -38,7 +39,7 @@ export function Shell({ session, tenants, slug }: { session: Session; tenants: T
   useShortcuts({ onSearch: useCallback(() => setOpen('search'), []), onHelp: useCallback(() => setOpen('help'), []) });
   if (!context)
     return (
-      <Gate title={words.notFound} lead={words.notFoundHint}>
+      <Gate title={words.noTenant} lead={words.noTenantHint}>
         <LinkButton href={outside('/')}>{words.toOverview}</LinkButton>
       </Gate>
     );
@@ -177,6 +178,7 @@ const sessionCheckMs = 4_000;
 
 function Banners({ session }: { session: Session }): ReactNode {
   const isOnline = useIsOnline();
+  const { status, delete_at: end } = useTenant().tenant;
   const { data } = useQuery({ queryKey: ['user'], queryFn: () => ledger.user.get(), refetchInterval: sessionCheckMs });
   const { email, email_verified: isVerified } = data?.user ?? session.user;
   const send = async (): Promise<void> => {
@@ -188,6 +190,12 @@ function Banners({ session }: { session: Session }): ReactNode {
       {!isOnline && (
         <p className="banner warn" role="status">
           <Icon name="warning" /> {words.offlineBanner}
+        </p>
+      )}
+      {status !== 'active' && (
+        <p className="banner warn" role="status">
+          <Icon name="warning" />{' '}
+          {status === 'closed' ? words.tenantStatus.closed(end === null ? '–' : formatDay(end.slice(0, 10))) : words.tenantStatus.suspended}
         </p>
       )}
       {!isVerified && (

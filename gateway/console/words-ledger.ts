@@ -200,6 +200,7 @@ export const ledgerTexts = {
       investing: 'Investing activities',
       financing: 'Financing activities',
     } as Record<string, string>,
+    earnings: { earnings_prior: 'Earnings of earlier years', earnings_current: 'Earnings of this year' } as Record<string, string>,
     totals: {
       '': 'Total',
       assets: 'Total assets',

@@ -20,6 +20,8 @@ export const words = {
   notFound: 'There is no such page',
   notFoundHint: 'The address may be mistyped.',
   toOverview: 'To the overview',
+  noTenant: 'You are not a member of this tenant',
+  noTenantHint: 'Its short name may be mistyped, or your membership has ended.',
   skip: 'Skip to the content',
   optional: 'optional',
 
@@ -127,6 +129,11 @@ export const words = {
     passwordHint: 'At least 8 characters.',
     action: 'Create the account',
     toLogin: 'I have an account',
+  },
+
+  tenantStatus: {
+    suspended: 'This tenant is suspended. Its books can’t be used until an owner resumes it.',
+    closed: (day: string) => `This tenant is closed. It is deleted on ${day}, unless an owner opens it again.`,
   },
 
   verifyEmail: {

@@ -3,7 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { chromium, type Browser, type BrowserContext, type CDPSession, type Page } from 'playwright-core';
 
 const names = ['chromium', 'chromium-browser', 'google-chrome'];
 const directories = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/bin'];
@@ -56,31 +56,28 @@ export async function newProfile(
   return { context, faults };
 }
 
+const sessions = new WeakMap<Page, Promise<CDPSession>>();
+
 /** Calls a function of `in-page.js`. By the debugger, because the page's policy forbids evaluation. */
-async function inPage<Value>(page: Page, ...calls: string[]): Promise<Value[]> {
-  const session = await page.context().newCDPSession(page);
-  const values: Value[] = [];
-  try {
-    for (const call of calls) {
-      const { result, exceptionDetails } = await session.send('Runtime.evaluate', {
-        expression: `inPage.${call}`,
-        awaitPromise: true,
-        returnByValue: true,
-      });
-      if (exceptionDetails) throw new Error(`${call}: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
-      values.push(result.value as Value);
-    }
-  } finally {
-    await session.detach();
-  }
-  return values;
+async function inPage<Value>(page: Page, call: string): Promise<Value> {
+  // One for each press of a key would take most of the time.
+  const opened = sessions.get(page) ?? page.context().newCDPSession(page);
+  sessions.set(page, opened);
+  const session = await opened;
+  const { result, exceptionDetails } = await session.send('Runtime.evaluate', {
+    expression: `inPage.${call}`,
+    awaitPromise: true,
+    returnByValue: true,
+  });
+  if (exceptionDetails) throw new Error(`${call}: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
+  return result.value as Value;
 }
 
 /** What axe finds, in light and, where only colours differ, in dark. */
 export async function axeFaults(page: Page): Promise<string[]> {
-  const [light = []] = await inPage<string[]>(page, 'axe(false)');
+  const light = await inPage<string[]>(page, 'axe(false)');
   await page.emulateMedia({ colorScheme: 'dark' });
-  const [dark = []] = await inPage<string[]>(page, 'axe(true)');
+  const dark = await inPage<string[]>(page, 'axe(true)');
   await page.emulateMedia({ colorScheme: 'light' });
   return [...light, ...dark.map((each) => `dark: ${each}`)];
 }
@@ -90,9 +87,9 @@ export async function keyboardFaults(page: Page): Promise<string[]> {
   let faults: string[] = [];
   // Once more where something was rendered anew meanwhile.
   for (let tries = 0; tries < 2; tries += 1) {
-    const [count = 0] = await inPage<number>(page, 'noteReachable()');
+    const count = await inPage<number>(page, 'noteReachable()');
     for (let presses = 0; presses < count + 5; presses += 1) await page.keyboard.press('Tab');
-    [faults = []] = await inPage<string[]>(page, 'focusFaults()');
+    faults = await inPage<string[]>(page, 'focusFaults()');
     if (faults.length === 0) break;
   }
   return faults;
@@ -105,7 +102,7 @@ export async function overflowAt360(page: Page): Promise<number> {
   let pixels = 0;
   // Tables are laid out anew some moments later.
   for (let tries = 0; tries < 20; tries += 1) {
-    [pixels = 0] = await inPage<number>(page, 'overflow()');
+    pixels = await inPage<number>(page, 'overflow()');
     if (pixels === 0) break;
     await pause(100);
   }

@@ -140,6 +140,26 @@ ifChromium('the console', () => {
     );
   });
 
+  test('a statement shows the days of the books, wherever its reader is; what a list opens takes the focus', async () => {
+    const { person, slug, ledger } = await ownTenant();
+    // In UTC, the zone of these books, that is the last hour of a day; in the reader's zone it is the next day.
+    const day = new Date(Date.now() - 172_800_000).toISOString().slice(0, 10);
+    await ledger.transactions.post({ ...posting(1), effective_at: `${day}T23:30:00Z` });
+    await use(
+      `/t/${slug}/accounts/SETTLEMENT-NGN`,
+      async (page) => {
+        const time = page.getByRole('group', { name: 'Statement' }).locator('time');
+        await time.getByText('23:30').waitFor();
+        await page.goto(`${app.url}/t/${slug}/transactions`);
+        await page.getByRole('grid').getByRole('row').nth(1).focus();
+        await page.keyboard.press('Enter');
+        await heading(page, 'Posting 1').waitFor();
+        await page.waitForFunction("document.activeElement.tagName === 'H1'");
+      },
+      { person },
+    );
+  });
+
   test('a double click reverses once; by keyboard alone', async () => {
     const { person, slug, ledger } = await ownTenant();
     const { transaction } = await ledger.transactions.post(posting(1));

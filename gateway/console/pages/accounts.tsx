@@ -10,6 +10,7 @@ import { Icon } from '../parts/icons.tsx';
 import { useFilters } from '../parts/links.ts';
 import { useIsNarrow } from '../parts/media.ts';
 import { currencies, formatAmount, toMinor } from '../parts/money.ts';
+import { NoChart } from '../parts/no-chart.tsx';
 import { Badge, Page } from '../parts/page.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
 import { useRead } from '../tenant.tsx';
@@ -68,7 +69,7 @@ export function AccountsPage(): ReactElement {
       <Loaded query={tree} lines={12}>
         {({ accounts }) =>
           accounts.length === 0 ? (
-            <Empty title={words.chart.title} />
+            <NoChart />
           ) : (
             <Chart accounts={accounts} columns={columns} text={filters.q ?? ''} type={filters.type} currency={chosen} />
           )

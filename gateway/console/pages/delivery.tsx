@@ -6,8 +6,7 @@ import { texts } from '../page-words.ts';
 import { Button } from '../parts/button.tsx';
 import { Code } from '../parts/copy.tsx';
 import { formatCount } from '../parts/money.ts';
-import { Facts, Page, Section } from '../parts/page.tsx';
-import { Loaded } from '../parts/problem.tsx';
+import { Facts, Page, RecordPage, Section } from '../parts/page.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { toast, toastError } from '../parts/toast.tsx';
@@ -32,9 +31,9 @@ export function DeliveryPage(): ReactElement {
     { everyMs: 5_000 },
   );
   return (
-    <Loaded query={query} lines={10}>
+    <RecordPage query={query} title={words.title} parent={{ href: '/webhooks', label: words.parent }}>
       {({ delivery, config }) => <DeliveryView delivery={delivery} config={config} />}
-    </Loaded>
+    </RecordPage>
   );
 }
 

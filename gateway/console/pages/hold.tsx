@@ -9,7 +9,7 @@ import { Code } from '../parts/copy.tsx';
 import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Checkbox, Form, TextField } from '../parts/form.tsx';
 import { formatAmount } from '../parts/money.ts';
-import { Facts, Page, Section } from '../parts/page.tsx';
+import { Facts, Page, RecordPage, Section } from '../parts/page.tsx';
 import { Loaded } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
@@ -28,9 +28,9 @@ export function HoldPage(): ReactElement {
   const { id = '' } = useParams();
   const query = useRead(['holds', id], (ledger, options) => ledger.holds.get(id, options));
   return (
-    <Loaded query={query} lines={8}>
+    <RecordPage query={query} title={words.title} parent={{ href: '/holds', label: words.title }}>
       {({ hold }) => <HoldView hold={hold} />}
-    </Loaded>
+    </RecordPage>
   );
 }
 

@@ -2,7 +2,7 @@
 import type { ReactElement } from 'react';
 import { Link } from 'wouter';
 import type { AccountNode, AccountType, Currency, Transaction } from '../../clients/typescript/ledger.ts';
-import { Button, LinkButton } from '../parts/button.tsx';
+import { LinkButton } from '../parts/button.tsx';
 import { Amount } from '../parts/amount.tsx';
 import { SelectField } from '../parts/form.tsx';
 import { Icon } from '../parts/icons.tsx';
@@ -10,12 +10,12 @@ import { useFilters } from '../parts/links.ts';
 import { useIsNarrow } from '../parts/media.ts';
 import { currencies, formatAmount, formatCount, sum, toDecimal, toMinor, toPlot } from '../parts/money.ts';
 import { Page, Section } from '../parts/page.tsx';
+import { NoChart } from '../parts/no-chart.tsx';
 import { Plot } from '../parts/plot.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { daysAgo, Time } from '../parts/time.tsx';
-import { toast } from '../parts/toast.tsx';
-import { useBooksZone, useMissing, useRead, useTenant, useWrite } from '../tenant.tsx';
+import { useBooksZone, useMissing, useRead } from '../tenant.tsx';
 import { words } from '../words.ts';
 
 const text = words.overview;
@@ -45,26 +45,6 @@ export function OverviewPage(): ReactElement {
         }
       </Loaded>
     </Page>
-  );
-}
-
-function NoChart(): ReactElement {
-  const { tenant } = useTenant();
-  const setUp = useWrite(
-    (ledger) => ledger.accounts.setUp({ business_type: tenant.business_type }),
-    ({ accounts }) => toast(words.chart.done(accounts.length)),
-  );
-  return (
-    <Empty
-      title={words.chart.title}
-      action={
-        <Button kind="primary" needs="accounts:write" onPress={() => setUp.mutate(undefined)} isPending={setUp.isPending}>
-          {words.chart.action}
-        </Button>
-      }
-    >
-      {setUp.error ? setUp.error.message : words.chart.hint(words.firstTenant.businesses[tenant.business_type][0])}
-    </Empty>
   );
 }
 

@@ -14,6 +14,9 @@ const names = ['account_code', 'period', 'from', 'to', 'as_of', ...ofAccounts] a
 /** The name of a parameter in the address. */
 export type Name = (typeof names)[number];
 
+/** Levels of accounts that are shown where none were chosen: below are the customers, of whom there may be thousands. */
+const usualDepth = '3';
+
 /** The parameters as they stand in the address. */
 export type Parameters = Partial<Record<Name, string>>;
 
@@ -67,13 +70,13 @@ export function daysOf(period: string, today: string): { from?: string; to?: str
 
 /** What the API is asked, without what is empty. */
 export function queryOf(kind: Kind, parameters: Parameters, today: string): Record<string, string | number | boolean> {
-  const { period = kind.period, from, to, depth, zero, known_sequence: sequence, account_code: code, ...rest } = parameters;
+  const { period = kind.period, from, to, depth = usualDepth, zero, known_sequence: sequence, account_code: code, ...rest } = parameters;
   const days = !kind.takes.includes('period') ? {} : period === 'own' ? { from, to } : daysOf(period, today);
   const given = {
     ...rest,
     ...days,
     account_code: code,
-    depth: depth === undefined ? undefined : Number(depth),
+    depth: depth === 'all' ? undefined : Number(depth),
     zero: zero === 'true' ? true : undefined,
     known_sequence: sequence === undefined ? undefined : Number(sequence),
   };
@@ -144,8 +147,8 @@ function AccountChoices({ parameters, set }: Omit<FormProps, 'kind' | 'today'>):
       <SelectField
         label={words.depth}
         name="depth"
-        value={parameters.depth ?? 'all'}
-        onChange={(value) => set({ depth: value === 'all' ? '' : value })}
+        value={parameters.depth ?? usualDepth}
+        onChange={(value) => set({ depth: value === usualDepth ? '' : value })}
         options={[...levels, { id: 'all', label: words.allLevels }]}
       />
       <SelectField

@@ -7,7 +7,7 @@ import { Amount } from '../parts/amount.tsx';
 import { Button } from '../parts/button.tsx';
 import { Code } from '../parts/copy.tsx';
 import { sum, toMinor } from '../parts/money.ts';
-import { Badge, Facts, Page, Section } from '../parts/page.tsx';
+import { Badge, Facts, Page, RecordPage, Section } from '../parts/page.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
 import { Sheet, type ColumnOf } from '../parts/table.tsx';
 import { TAccounts } from '../parts/t-accounts.tsx';
@@ -24,9 +24,9 @@ export function TransactionPage(): ReactElement {
   const { id = '' } = useParams();
   const query = useRead(['transactions', id], (ledger, options) => ledger.transactions.get(id, options));
   return (
-    <Loaded query={query} lines={10}>
+    <RecordPage query={query} title={words.title} parent={{ href: '/transactions', label: words.parent }}>
       {({ transaction }) => <TransactionView transaction={transaction} />}
-    </Loaded>
+    </RecordPage>
   );
 }
 

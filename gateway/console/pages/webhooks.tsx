@@ -23,18 +23,18 @@ export function WebhooksPage(): ReactElement {
   const [secret, setSecret] = useState<string>();
   const query = useRead(['webhook'], async (ledger, options) => {
     // No configuration is no error here.
-    const { webhook_config: config } = await ledger.deliveries.list({ limit: 1, ...options });
-    return config;
+    const { webhook_config: config, deliveries } = await ledger.deliveries.list({ limit: 1, ...options });
+    return { config, hasDeliveries: deliveries.length > 0 };
   });
   return (
     <Page title={words.title} lead={words.lead}>
       <Loaded query={query} lines={4}>
-        {(config) => (config === null ? <NoWebhook onSecret={setSecret} /> : <Configuration config={config} onSecret={setSecret} />)}
+        {({ config }) => (config === null ? <NoWebhook onSecret={setSecret} /> : <Configuration config={config} onSecret={setSecret} />)}
       </Loaded>
       <Dialog title={words.secretLabel} isOpen={secret !== undefined} onClose={() => setSecret(undefined)}>
         {secret !== undefined && <Secret text={secret} label={words.secretLabel} />}
       </Dialog>
-      {query.data !== undefined && <Deliveries />}
+      {query.data && (query.data.config !== null || query.data.hasDeliveries) && <Deliveries />}
     </Page>
   );
 }

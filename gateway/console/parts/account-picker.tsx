@@ -47,7 +47,7 @@ export function AccountPicker({ label, value, onChange, accounts, isCompact = fa
       {...field}
     >
       {!isCompact && <Label>{label}</Label>}
-      <Input className="input mono" />
+      <Input className="input mono" placeholder={isCompact ? words.post.account : undefined} />
       <FieldError className="field-error" />
       <Popover className="popover">
         <ListBox className="list" renderEmptyState={() => <p className="hint list-item">{words.post.noAccount}</p>}>

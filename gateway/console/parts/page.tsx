@@ -1,7 +1,9 @@
 // The frame of a page: its title, its actions, and sections.
+import type { UseQueryResult } from '@tanstack/react-query';
 import { useEffect, useRef, type ReactElement, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { words } from '../words.ts';
+import { Loaded } from './problem.tsx';
 
 interface PageProps {
   title: string;
@@ -45,6 +47,16 @@ export function Page({ title, lead, parent, actions, children }: PageProps): Rea
       {children}
     </div>
   );
+}
+
+/** The page of one record, which has a title and a way back also where there is no such record. */
+export function RecordPage<Data>({
+  query,
+  children,
+  ...frame
+}: Pick<PageProps, 'title' | 'parent'> & { query: UseQueryResult<Data>; children: (data: Data) => ReactNode }): ReactElement {
+  const loaded = <Loaded query={query}>{children}</Loaded>;
+  return query.isLoadingError ? <Page {...frame}>{loaded}</Page> : loaded;
 }
 
 /** A part of a page with a heading. */
