@@ -77,6 +77,12 @@ describe('the documents', () => {
     for (const { alert, annotations } of rules) expect(annotations.runbook).toBe(`/docs/guide/operate/runbook#${anchorOf(alert)}`);
   });
 
+  const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
+  (hasPromtool ? test : test.skip)('Prometheus reads the alerts (promtool)', () => {
+    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', 'deploy/alerts.yaml'], { cwd: root, encoding: 'utf8' });
+    expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
+  });
+
   test.each(pages)('%s names only files that exist', (page) => {
     const named = [...textOf(page).matchAll(/`((?:services|gateway|deploy|test|proto)\/[\w./-]+\.\w+)`/g)].map(([, file = '']) => file);
     expect(named.filter((file) => !existsSync(join(root, file)))).toEqual([]);
