@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { openApiDocument } from '../../gateway/clients/document.ts';
 import { goResources } from '../../gateway/clients/go-resources.ts';
 import { withoutTransport, type ClientDocument } from '../../gateway/clients/operations.ts';
@@ -127,7 +127,7 @@ const makers: Record<Language, (output: string, tools: string) => Promise<void>>
 // As those of .ci/tools.
 const tools = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger-tools');
 const [language = ''] = process.argv.slice(2);
-const output = join(root, '.data/sdk', language);
+const output = resolve(root, process.env['DATA_DIR'] ?? '.data', 'sdk', language);
 try {
   if (!Object.hasOwn(makers, language)) throw new Failure('name one of python, go, typescript');
   rmSync(output, { recursive: true, force: true });
