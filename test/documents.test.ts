@@ -258,6 +258,7 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/post-correct-reverse.md': [
     /"unreversed":\["45\.00","45\.00"\][\s\S]*\nalready_reversed\n[\s\S]*"posted":2,"replayed":0/,
   ],
+  'gateway/docs/how-to/read-lists.md': [/"has_more": ?true[\s\S]*\n30\n[\s\S]*\n\d+\n$/],
   'gateway/docs/how-to/rotate-keys.md': [/^200\n200\n[\s\S]*unauthenticated/],
   'gateway/docs/how-to/month-end.md': [
     /"closing_balance":"-3\.00"[\s\S]*"through":"\d{4}-03-31"[\s\S]*SETTLEMENT-NGN[\s\S]*\{"sequence":\d+,/,
