@@ -173,6 +173,10 @@ func (c *Client) urlOf(ctx context.Context, op operation, parameters []string, q
 		default:
 			value, parameters = parameters[0], parameters[1:]
 		}
+		// A path with dots would be another route's.
+		if failed == nil && slices.Contains([]string{"", ".", ".."}, value) {
+			failed = fmt.Errorf("%s is %q", name, value)
+		}
 		return url.PathEscape(value)
 	})
 	if failed != nil {

@@ -67,8 +67,10 @@ func New(options Options) *Client {
 	}
 	transport = transport.Clone()
 	transport.ResponseHeaderTimeout = options.Timeout
-	client.whole = retrying(&http.Client{Transport: transport, Timeout: options.Timeout}, options.Retries)
-	client.open = retrying(&http.Client{Transport: transport}, options.Retries)
+	// Credentials, and passwords in bodies, go to no other server.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client.whole = retrying(&http.Client{Transport: transport, Timeout: options.Timeout, CheckRedirect: stay}, options.Retries)
+	client.open = retrying(&http.Client{Transport: transport, CheckRedirect: stay}, options.Retries)
 	client.services = newServices(client)
 	return client
 }

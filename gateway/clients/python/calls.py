@@ -61,6 +61,9 @@ def request_of(
     read: Callable[[httpx.Response], Any],
 ) -> httpx.Request:
     """The request, with the same bytes on each attempt."""
+    # A path with dots would be another route's.
+    if wrong := {"", ".", ".."}.intersection(parameters):
+        raise ValueError(f"a parameter of the path is {wrong.pop()!r}")
     values = iter(parameters)
     path = "/".join(quote(next(values), safe="") if part.startswith("{") else part for part in operation.path.split("/"))
     sent = body.to_dict() if hasattr(body, "to_dict") else body
