@@ -100,7 +100,7 @@ function Chart({ accounts, columns, text: wanted, type, currency }: ChartProps):
   if (shown.length === 0) return <Empty title={text.none} />;
   const lines = flatten(shown).filter(({ parent_code: parent }) => parent === null || expanded.has(parent)).length;
   // As wide as the longest balance, so that columns align however large it is.
-  const figures = flatten(shown).flatMap(({ balances = [] }) => balances.map(({ balance }) => formatAmount(balance).length));
+  const figures = flatten(shown).flatMap(({ balances = [] }) => balances.map(({ balance }) => widthOf(formatAmount(balance))));
   const style = { '--figure': `${figures.reduce((most, each) => Math.max(most, each), 12) + 1}ch` } as CSSProperties;
   return (
     <div className="chart" style={style}>
@@ -130,6 +130,9 @@ function Chart({ accounts, columns, text: wanted, type, currency }: ChartProps):
     </div>
   );
 }
+
+/** Separators are half as wide as digits. */
+const widthOf = (text: string): number => text.length - text.replaceAll(/[0-9]/g, '').length / 2;
 
 function Line({ node, columns }: { node: AccountNode; columns: readonly Currency[] }): ReactElement {
   const { account_code: code, name, children, balances = [], is_group: isGroup, status } = node;
