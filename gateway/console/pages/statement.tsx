@@ -4,7 +4,7 @@ import { Link } from 'wouter';
 import type { Account, Currency, ReportFormat, StatementLine } from '../../clients/typescript/ledger.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Button, MenuButton } from '../parts/button.tsx';
-import { saveResponse } from '../parts/download.ts';
+import { save } from '../parts/files.ts';
 import { TextField } from '../parts/form.tsx';
 import { useIsNarrow } from '../parts/media.ts';
 import { formatCount } from '../parts/money.ts';
@@ -111,7 +111,7 @@ export function Statement({ account: { account_code: code }, currency, range, on
     setProblem(undefined);
     await ledger.reports
       .accountStatement({ ...query, format })
-      .then((response) => saveResponse(response, `${code}-${currency}-${range.from}.${format}`))
+      .then((response) => save(response, `${code}-${currency}-${range.from}.${format}`))
       .catch(setProblem);
   };
   const actions = (
