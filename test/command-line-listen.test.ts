@@ -1,5 +1,6 @@
 // `ledger listen` and `ledger tail` of the installed command line: no event is lost, whatever is killed.
-import { readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { Webhook } from 'standardwebhooks';
 import { installCommandLine, type CommandLine } from './command-line.ts';
@@ -176,4 +177,25 @@ test('tail prints events as they happen, goes on after a break, and begins where
   since.child.kill('SIGINT');
   await since.ended;
   expect(since.out()).toMatch(/ 1 {2}account\.created/);
+});
+
+test('listen and tail end where their key has ended, and listen where the log is another one than before', async () => {
+  const customer = await newWallet(cluster);
+  const env = environmentOf(customer);
+  const { url } = await receiver();
+  const listening = ['listen', '--forward-to', url];
+  const first = commands.start(listening, env);
+  await has(first.err, 'Forwarding');
+  first.child.kill('SIGINT');
+  await first.ended;
+  const [position = ''] = readdirSync(env['LEDGER_CONFIG_DIR']!).filter((name) => /^listen-[0-9a-f]/.test(name));
+  writeFileSync(join(env['LEDGER_CONFIG_DIR']!, position), '{"sequence":99999,"delivered":[]}');
+  expect(await commands.run(listening, { env })).toMatchObject({ code: 1, err: expect.stringContaining('it is another log\n') });
+  const tailing = commands.start(['tail'], env);
+  await has(tailing.err, 'Following');
+  const [{ tenant }, keys] = [customer, `/v1/tenants/${customer.tenant.id}/api-keys`];
+  for (const { id } of (await cluster.rest('GET', keys, { key: tenant.owner.token })).body.data.api_keys)
+    await cluster.rest('DELETE', `${keys}/${id}`, { key: tenant.owner.token });
+  expect(await tailing.ended).toBe(3);
+  expect(tailing.err()).toContain('the API key of LEDGER_API_KEY was refused');
 });

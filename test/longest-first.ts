@@ -11,6 +11,7 @@ export const longest = [
   'services/ledger/outbox/relay.test.ts',
   'gateway/failure.test.ts',
   'test/events.test.ts',
+  'test/console/pages.test.ts',
   'test/start.test.ts',
   'test/proof/model/model.test.ts',
 ];

@@ -1,8 +1,8 @@
-// `npm run sdk -- python|go|typescript`: makes a client package in .data/sdk, from the OpenAPI document and the layer over its types.
+// `npm run sdk -- python|go|typescript|cli`: makes a package in .data/sdk: a client from the OpenAPI document and the layer over its types, or the command line.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { openApiDocument } from '../../gateway/clients/document.ts';
 import { goResources } from '../../gateway/clients/go-resources.ts';
 import { withoutTransport, type ClientDocument } from '../../gateway/clients/operations.ts';
@@ -138,17 +138,19 @@ async function typescript(output: string): Promise<void> {
   }
 }
 
-const makers: Record<Language, (output: string, tools: string) => Promise<void>> = { python, go, typescript };
+const cli = (output: string) => run(process.execPath, [join(root, 'gateway/cli/build.ts'), output]);
+
+const makers = { python, go, typescript, cli } satisfies Record<string, (output: string, tools: string) => Promise<void> | void>;
 
 // As those of .ci/tools.
 const tools = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger-tools');
 const [language = ''] = process.argv.slice(2);
-const output = join(root, '.data/sdk', language);
+const output = resolve(root, process.env['DATA_DIR'] ?? '.data', 'sdk', language);
 try {
-  if (!Object.hasOwn(makers, language)) throw new Failure('name one of python, go, typescript');
+  if (!Object.hasOwn(makers, language)) throw new Failure(`name one of ${Object.keys(makers).join(', ')}`);
   rmSync(output, { recursive: true, force: true });
   mkdirSync(output, { recursive: true });
-  await makers[language as Language](output, tools);
+  await makers[language as keyof typeof makers](output, tools);
   process.stdout.write(`${output}\n`);
   process.exit(0);
 } catch (error) {

@@ -26,7 +26,7 @@ export const builds = {
   },
   guide: {
     program: 'gateway/docs/build.ts',
-    sources: ['gateway/docs'],
+    sources: ['gateway/docs', 'gateway/console/icon.svg'],
     output: 'gateway/docs/built',
     packages: ['esbuild', 'markdown-it'],
   },

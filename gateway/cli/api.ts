@@ -51,7 +51,7 @@ async function run(method: string, given: string, options: ApiOptions, context: 
     repeatable: method === 'GET' || options.key !== undefined,
     takesKey: options.key !== undefined,
   };
-  const headers = { ...(body !== undefined && { 'content-type': body.includes('\n{') ? 'application/x-ndjson' : 'application/json' }) };
+  const headers = { ...(body !== undefined && { 'content-type': isJson(body) ? 'application/json' : 'application/x-ndjson' }) };
   const query = { headers, ...(options.key !== undefined && { idempotencyKey: options.key }) };
   const { response } = await send(transportOf(session), operation, [], body, query);
   if (options.include) {
@@ -89,6 +89,16 @@ function credentialOf(method: string, path: string): 'key' | 'token' | 'none' {
 async function tenantId(session: Session): Promise<string> {
   const { tenant } = session;
   return (await session.tenants()).find(({ slug }) => slug === tenant)?.id ?? tenant;
+}
+
+// Lines of JSON are no JSON; a wrong body is refused better as one.
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return !text.includes('\n{');
+  }
 }
 
 const methodOf = (text: string) => text.toUpperCase();

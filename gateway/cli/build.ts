@@ -1,4 +1,4 @@
-// Makes a package of one file: `node gateway/cli/build.ts <directory>` writes `ledger-cli-<version>.tgz` there.
+// Makes a package of one file: `npm run sdk -- cli` writes `.data/sdk/cli/ledger-cli-<version>.tgz`.
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { build } from 'esbuild';
 import { apiVersion } from './operations.ts';
 
-const output = resolve(process.argv[2] ?? '.data/sdk');
+const output = resolve(process.argv[2] ?? '.data/sdk/cli');
 const folder = mkdtempSync(join(tmpdir(), 'ledger-cli-'));
 try {
   await build({
@@ -15,7 +15,7 @@ try {
     bundle: true,
     minify: true,
     platform: 'node',
-    target: 'node20',
+    target: 'node22',
     format: 'esm',
     // Packages in the older format call it.
     banner: { js: "#!/usr/bin/env node\nimport { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);" },
@@ -24,7 +24,7 @@ try {
   chmodSync(join(folder, 'ledger.js'), 0o755);
   const manifest = {
     ...{ name: 'ledger-cli', version: apiVersion, description: 'The command line of the ledger', private: true },
-    ...{ type: 'module', bin: { ledger: 'ledger.js' }, engines: { node: '>=20' } },
+    ...{ type: 'module', bin: { ledger: 'ledger.js' }, engines: { node: '>=22' } },
   };
   writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest, null, 2));
   mkdirSync(output, { recursive: true });

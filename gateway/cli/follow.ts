@@ -3,6 +3,7 @@ import { InvalidArgumentError, Option, type Command } from 'commander';
 import type { Event, Ledger } from '../clients/typescript/ledger.ts';
 import { Failure } from './failure.ts';
 import { whole } from './options.ts';
+import type { Output } from './output.ts';
 
 /** Options that say where to begin. */
 export interface StartOptions {
@@ -25,12 +26,24 @@ export async function startOf(ledger: Ledger, { since, after }: StartOptions): P
   return sequenceBefore(ledger, since);
 }
 
+/** Reports a break of the stream; a credential that has ended ends the command. */
+export function onBreakOf(output: Output): (reason: unknown) => void {
+  return (reason) => {
+    if (reason instanceof Failure) throw reason;
+    output.note(`Reconnecting: ${(reason as Error).message}`);
+  };
+}
+
 /** The sequence of the newest event; 0: there is none. The log has no gaps, so that halving finds it. */
 export async function lastSequence(ledger: Ledger): Promise<number> {
   let [low, high] = [0, 1];
   while (await eventAfter(ledger, high - 1)) [low, high] = [high, high * 2];
   return halved(low, high, async (sequence) => (await eventAfter(ledger, sequence - 1)) === undefined);
 }
+
+/** Whether the log has an event of this sequence. */
+export const hasEvent = async (ledger: Ledger, sequence: number): Promise<boolean> =>
+  (await eventAfter(ledger, sequence - 1)) !== undefined;
 
 /** The sequence of the last event before a time, Unix seconds. */
 export async function sequenceBefore(ledger: Ledger, seconds: number): Promise<number> {

@@ -7,7 +7,7 @@ import { withCommonOptions, withExamples, type Context } from './context.ts';
 import { bodyOf, deliver, type Receipt } from './delivery.ts';
 import { eventTypes } from './event-lines.ts';
 import { Failure } from './failure.ts';
-import { lastSequence, sequenceBefore, startOf, timeOfId, withStart, type StartOptions } from './follow.ts';
+import { hasEvent, lastSequence, onBreakOf, sequenceBefore, startOf, timeOfId, withStart, type StartOptions } from './follow.ts';
 import { httpUrl } from './options.ts';
 import type { Output } from './output.ts';
 import { type CommonOptions, type Session } from './session.ts';
@@ -79,12 +79,18 @@ async function run(options: ListenCommandOptions, context: Context): Promise<voi
   const file = positionFile(session, url, options.type);
   const kept = context.folder.readJson(file) as Position | undefined;
   const start = await startOf(ledger, options);
+  // A deployment that began anew, or from a backup: nothing would come until its log is as long.
+  if (start === undefined && kept && kept.sequence > 1 && !(await hasEvent(ledger, kept.sequence - 1)))
+    throw new Failure(
+      'refused',
+      `the log of ${tenant} ends before sequence ${kept.sequence - 1}, which was delivered: it is another log`,
+      'Say where to begin: --after 0 sends the whole log.',
+    );
   let position = start === undefined && kept ? kept : { sequence: (start ?? (await lastSequence(ledger))) + 1, delivered: [] };
   context.folder.writeJson(file, position);
   output.note(`Forwarding events of ${tenant} after sequence ${position.sequence - 1} to ${url}. Secret: ledger listen --print-secret`);
-  const onBreak = (reason: unknown) => output.note(`Reconnecting: ${(reason as Error).message}`);
   const types = options.type && { types: options.type };
-  for await (const event of ledger.events.listen({ after: position.sequence - 1, signal: ended, onBreak, ...types })) {
+  for await (const event of ledger.events.listen({ after: position.sequence - 1, signal: ended, onBreak: onBreakOf(output), ...types })) {
     if (event.sequence === position.sequence && position.delivered.includes(event.id)) continue;
     if (!(await forward(event, forwarding))) return;
     const before = event.sequence === position.sequence ? position.delivered : [];
@@ -127,7 +133,9 @@ async function resend(id: string, { ledger }: Session, forwarding: Forwarding): 
   const ended = new AbortController();
   const last = await lastSequence(ledger);
   const types = eventTypes as NonNullable<ListenOptions['types']>;
-  for await (const event of last > after ? ledger.events.listen({ after, types, signal: ended.signal }) : []) {
+  for await (const event of last > after
+    ? ledger.events.listen({ after, types, signal: ended.signal, onBreak: onBreakOf(forwarding.output) })
+    : []) {
     if (event.id === id) {
       ended.abort();
       const receipt = await deliver(forwarding.url, event, bodyOf(event, forwarding.tenantId), forwarding.secret, 1);

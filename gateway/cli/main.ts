@@ -17,6 +17,10 @@ process.on('SIGINT', () => {
   if (context.openKey !== undefined) stderr.write(`${unknownOutcome(context.openKey).join('\n')}\n`);
   process.exit(130);
 });
+process.on('SIGTERM', () => {
+  if (context.openKey !== undefined) stderr.write(`${unknownOutcome(context.openKey).join('\n')}\n`);
+  process.exit(143);
+});
 // The reader has gone, as behind `| head`.
 stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1));
 

@@ -28,11 +28,11 @@ function row(command: Command): string {
 
 const intro = `# Command line
 
-\`ledger\` calls the API from a shell. In a checkout it is \`npm run --silent ledger -- <command>\`. \`node gateway/cli/build.ts\` makes a package of one file for other machines:
+\`ledger\` calls the API from a shell. In a checkout it is \`npm run --silent ledger -- <command>\`. \`npm run sdk -- cli\` makes a package of one file for other machines, which need Node 22 or newer:
 
 \`\`\`console
-$ node gateway/cli/build.ts .data/sdk
-$ npm install --global .data/sdk/ledger-cli-1.0.0.tgz
+$ npm run sdk -- cli
+$ npm install --global .data/sdk/cli/ledger-cli-1.0.0.tgz
 $ ledger login --server https://ledger.example.com
 $ ledger post SETTLEMENT-USD CUSTOMER-WALLETS-USD 12.50 USD --description 'Card deposit'
 $ ledger listen --forward-to http://localhost:4242/hook

@@ -89,6 +89,7 @@ export class Session {
   /** The text of an API key for the tenant's ledger. `expired`: the last one was refused. */
   async key(expired: boolean): Promise<string> {
     const { apiKeyFile } = this.options;
+    if (expired && this.hasOwnKey) throw this.keyRefused();
     if (apiKeyFile !== undefined) {
       this.keyFile ??= textOf(this.context.streams.stdin, apiKeyFile).then((text) => text.trim());
       return this.keyFile;
@@ -150,6 +151,12 @@ export class Session {
       profile.access = { ...profile.access, [tenant]: access };
     });
     return access;
+  }
+
+  /** A login would not help: the key comes first. */
+  private keyRefused(): Failure {
+    const from = this.options.apiKeyFile ?? (this.context.env['LEDGER_API_KEY'] ? 'LEDGER_API_KEY' : `the profile ${this.profileName}`);
+    return new Failure('credential', `the API key of ${from} was refused: it is wrong, expired or revoked`);
   }
 
   private notLoggedIn(other: Profile | undefined): Failure {

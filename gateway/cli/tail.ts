@@ -4,7 +4,7 @@ import type { ListenOptions } from '../clients/typescript/ledger.ts';
 import { withCommonOptions, withExamples, type Context } from './context.ts';
 import type { CommonOptions } from './session.ts';
 import { accountsOf, eventLine, eventTypes } from './event-lines.ts';
-import { lastSequence, startOf, withStart, type StartOptions } from './follow.ts';
+import { lastSequence, onBreakOf, startOf, withStart, type StartOptions } from './follow.ts';
 
 interface TailOptions extends CommonOptions, StartOptions {
   type?: ListenOptions['types'];
@@ -36,9 +36,8 @@ async function run(options: TailOptions, context: Context): Promise<void> {
   const after = (await startOf(ledger, options)) ?? (await lastSequence(ledger));
   const ended = context.untilInterrupted();
   output.note(`Following ${tenant} after sequence ${after}.`);
-  const onBreak = (reason: unknown) => output.note(`Reconnecting: ${(reason as Error).message}`);
   const types = options.type && { types: options.type };
-  for await (const event of ledger.events.listen({ after, signal: ended, onBreak, ...types })) {
+  for await (const event of ledger.events.listen({ after, signal: ended, onBreak: onBreakOf(output), ...types })) {
     if (options.account && !accountsOf(event).some((code) => options.account?.includes(code))) continue;
     if (output.format === 'table') output.text(`${eventLine(event, output)}\n`);
     else output.items([{ ...event }]);

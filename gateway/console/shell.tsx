@@ -9,10 +9,11 @@ import { Dialog } from './parts/dialog.tsx';
 import { Icon, Mark } from './parts/icons.tsx';
 import { outside, useGo } from './parts/links.ts';
 import { useIsNarrow, useIsOnline } from './parts/media.ts';
-import { Empty, Loaded, Loading } from './parts/problem.tsx';
+import { Loaded, Loading } from './parts/problem.tsx';
 import { toast } from './parts/toast.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { PageBoundary } from './boundary.tsx';
+import { Gate } from './pages/gate.tsx';
 import { SearchDialog } from './search.tsx';
 import { accessTo, ledger, ledgerOf, logOut, type Session } from './session.ts';
 import { ShortcutList, useShortcuts } from './shortcuts.tsx';
@@ -35,7 +36,12 @@ export function Shell({ session, tenants, slug }: { session: Session; tenants: T
   const [open, setOpen] = useState<'search' | 'help' | 'navigation'>();
   const close = useCallback(() => setOpen(undefined), []);
   useShortcuts({ onSearch: useCallback(() => setOpen('search'), []), onHelp: useCallback(() => setOpen('help'), []) });
-  if (!context) return <Empty title={words.notFound}>{words.notFoundHint}</Empty>;
+  if (!context)
+    return (
+      <Gate title={words.notFound} lead={words.notFoundHint}>
+        <LinkButton href={outside('/')}>{words.toOverview}</LinkButton>
+      </Gate>
+    );
   const rail = <Navigation tenants={tenants} tenant={context.tenant} onGo={close} />;
   return (
     <TenantProvider value={context}>

@@ -118,12 +118,26 @@ export function useWrite<Given, Data>(
   const { tenant, ledger } = useTenant();
   const client = useQueryClient();
   const key = useRef(crypto.randomUUID());
-  return useMutation({
-    mutationFn: async (given: Given) => write(ledger, given, { idempotencyKey: key.current }),
+  const isRunning = useRef(false);
+  const mutation = useMutation({
+    mutationFn: async (given: Given) => {
+      try {
+        return await write(ledger, given, { idempotencyKey: key.current });
+      } finally {
+        isRunning.current = false;
+      }
+    },
     onSuccess: (data) => {
       key.current = crypto.randomUUID();
       void client.invalidateQueries({ queryKey: [tenant.slug] });
       onDone?.(data);
     },
   });
+  // A double click comes before the button is drawn as pending.
+  const mutate: typeof mutation.mutate = (...given) => {
+    if (isRunning.current) return;
+    isRunning.current = true;
+    mutation.mutate(...given);
+  };
+  return { ...mutation, mutate };
 }

@@ -35,6 +35,7 @@ for (const page of pages) {
     search.push([id === '' ? address : `${address}#${id}`, rendered.title, id === '' ? '' : heading, text.replace(/\s+/g, ' ').trim()]);
 }
 write('search.json', JSON.stringify(search));
+write('icon.svg', readFileSync(join(source, '../console/icon.svg')));
 const images = join(source, 'images');
 if (existsSync(images)) for (const name of readdirSync(images)) write(`images/${name}`, readFileSync(join(images, name)));
 for (const name of readdirSync(target, { recursive: true, encoding: 'utf8' })) {

@@ -1,6 +1,12 @@
 // The HTML around a page: header, contents, headings of the page, neighbours.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { GuidePage } from './contents.ts';
 import { escapeHtml, type RenderedPage } from './markdown.ts';
+
+const icon = readFileSync(join(import.meta.dirname, '../console/icon.svg'), 'utf8')
+  .trim()
+  .replace('<svg ', '<svg aria-hidden="true" ');
 
 /** The whole document of one page. `stamp` changes with the assets, so that caches fetch them anew. */
 export function documentOf(page: GuidePage, rendered: RenderedPage, pages: GuidePage[], stamp: string): string {
@@ -14,7 +20,7 @@ export function documentOf(page: GuidePage, rendered: RenderedPage, pages: Guide
     <meta name="viewport" content="width=device-width" />
     <meta name="color-scheme" content="light dark" />
     <title>${escapeHtml(title)}</title>
-    <link rel="icon" href="data:," />
+    <link rel="icon" href="${up}icon.svg" />
     <link rel="stylesheet" href="${up}page.css?${stamp}" />
     <script src="${up}theme.js?${stamp}"></script>
     <script src="${up}page.js?${stamp}" defer></script>
@@ -23,7 +29,7 @@ export function documentOf(page: GuidePage, rendered: RenderedPage, pages: Guide
     <a class="skip" href="#content">Skip to the content</a>
     <header>
       <button type="button" class="menu" popovertarget="contents">Contents</button>
-      <a class="home" href="${up}">Ledger <span>guide</span></a>
+      <a class="home" href="${up}">${icon}Ledger <span>guide</span></a>
       <button type="button" class="search" hidden>Search <kbd>/</kbd></button>
       <nav aria-label="Other pages"><a href="${up}../">API reference</a><a href="${up}../../console">Console</a></nav>
       <button type="button" class="theme" hidden></button>
@@ -42,7 +48,7 @@ ${headings(rendered)}
     </div>
     <dialog aria-label="Search the guide" closedby="any">
       <form method="dialog" role="search">
-        <input type="search" aria-label="Search the guide" placeholder="Search the guide" autocomplete="off" spellcheck="false" />
+        <input type="text" enterkeyhint="search" aria-label="Search the guide" placeholder="Search the guide" autocomplete="off" spellcheck="false" />
         <button>Close</button>
       </form>
       <p role="status"></p>

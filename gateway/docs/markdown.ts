@@ -37,12 +37,15 @@ rules['fence'] = (tokens, at) => {
   // It scrolls, so the keyboard must reach it.
   return `<pre tabindex="0" data-language="${escapeHtml(language)}"${name}><code>${code}</code></pre>\n`;
 };
-rules['table_open'] = () => '<div class="table" role="group" aria-label="Table" tabindex="0"><table>\n';
-rules['table_close'] = () => '</table></div>\n';
+rules['table_open'] = (_tokens, _at, _options, env: { tables?: number }) => {
+  env.tables = (env.tables ?? 0) + 1;
+  return `<section class="table" aria-label="Table ${env.tables}" tabindex="0"><table>\n`;
+};
+rules['table_close'] = () => '</table></section>\n';
 rules['heading_close'] = (tokens, at) => {
   const { tag = '' } = tokens[at] ?? {};
   const id = tokens[at - 2]?.attrGet('id');
-  const anchor = id == null ? '' : ` <a class="anchor" href="#${id}" aria-label="Link to this section">#</a>`;
+  const anchor = id == null ? '' : ` <a class="anchor" href="#${id}" tabindex="-1" aria-label="Link to this section">#</a>`;
   return `${anchor}</${tag}>\n`;
 };
 

@@ -2,6 +2,7 @@
 import { accessSync, constants } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 
 const names = ['chromium', 'chromium-browser', 'google-chrome'];
@@ -75,35 +76,39 @@ async function inPage<Value>(page: Page, ...calls: string[]): Promise<Value[]> {
   return values;
 }
 
-/** What axe finds, in light and in dark. */
+/** What axe finds, in light and, where only colours differ, in dark. */
 export async function axeFaults(page: Page): Promise<string[]> {
-  const faults: string[] = [];
-  for (const colorScheme of ['dark', 'light'] as const) {
-    await page.emulateMedia({ colorScheme });
-    const [found = []] = await inPage<string[]>(page, 'axe()');
-    faults.push(...found.map((each) => `${colorScheme}: ${each}`));
-  }
-  return faults;
+  const [light = []] = await inPage<string[]>(page, 'axe(false)');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  const [dark = []] = await inPage<string[]>(page, 'axe(true)');
+  await page.emulateMedia({ colorScheme: 'light' });
+  return [...light, ...dark.map((each) => `dark: ${each}`)];
 }
 
 /** What the Tab key does not reach, and what it reaches without showing the focus. */
 export async function keyboardFaults(page: Page): Promise<string[]> {
-  const faults = new Set<string>();
-  const [count = 0] = await inPage<number>(page, 'noteReachable()');
-  for (let presses = 0; presses < count + 5; presses += 1) {
-    await page.keyboard.press('Tab');
-    const [fault = ''] = await inPage<string>(page, 'focusFault()');
-    if (fault !== '') faults.add(fault);
+  let faults: string[] = [];
+  // Once more where something was rendered anew meanwhile.
+  for (let tries = 0; tries < 2; tries += 1) {
+    const [count = 0] = await inPage<number>(page, 'noteReachable()');
+    for (let presses = 0; presses < count + 5; presses += 1) await page.keyboard.press('Tab');
+    [faults = []] = await inPage<string[]>(page, 'focusFaults()');
+    if (faults.length === 0) break;
   }
-  const [missed = []] = await inPage<string[]>(page, 'missed()');
-  return [...faults, ...missed];
+  return faults;
 }
 
 /** Pixels by which a page is wider than a window of 360 pixels. */
 export async function overflowAt360(page: Page): Promise<number> {
   const size = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 800 });
-  const [pixels = 0] = await inPage<number>(page, 'overflow()');
+  let pixels = 0;
+  // Tables are laid out anew some moments later.
+  for (let tries = 0; tries < 20; tries += 1) {
+    [pixels = 0] = await inPage<number>(page, 'overflow()');
+    if (pixels === 0) break;
+    await pause(100);
+  }
   if (size) await page.setViewportSize(size);
   return pixels;
 }

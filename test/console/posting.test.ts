@@ -104,7 +104,7 @@ const countOf = async (amount: string): Promise<number> => {
     await page.getByRole('option', { name: /^CUSTOMER-WALLETS-USD/ }).waitFor();
     await page.keyboard.press('Enter');
     await heading(page, 'CUSTOMER-WALLETS-USD');
-    const statement = page.getByRole('group', { name: 'Statement' });
+    const statement = page.getByRole('region', { name: 'Statement' });
     await statement.getByRole('link', { name: 'First deposit' }).waitFor();
     await tabTo(page, /Closing balance/);
     expect(await page.getByRole('slider').getAttribute('aria-valuetext')).toMatch(/USD 12\.50/);

@@ -35,9 +35,10 @@ const hledger = (): Format => ({
   begin: (accounts) =>
     `${accounts.map(({ account_code: code, type }) => `account ${code}  ; type:${hledgerTypes[type] ?? ''}\n`).join('')}\n`,
   transaction: ({ transaction_id: id, effective_at: time, description, reference, entries }) => {
-    const code = reference == null || reference === '' ? '' : `(${oneLine(reference).replace(/[()]/g, '')}) `;
     // A semicolon begins a comment.
     const text = oneLine(description).replaceAll(';', ',');
+    // Without a code, a text that begins as one or as a status would be read as that.
+    const code = reference ? `(${oneLine(reference).replace(/[()]/g, '')}) ` : /^[(*!]/.test(text) ? '() ' : '';
     const lines = entries.map(
       ({ account_code: account, side, amount, currency }) => `    ${account}  ${signed(side, amount)} ${currency}\n`,
     );

@@ -50,6 +50,8 @@ export class Importer {
   private readonly accounts: AccountMap;
   private readonly source: string;
   private readonly occurrences = new Map<string, number>();
+  /** Digests of content by key. */
+  private readonly contents = new Map<string, string>();
   private readonly reversible = new Map<string, Line[]>();
 
   /** `source`: begins the keys. */
@@ -65,10 +67,7 @@ export class Importer {
         this.metadata.set(unit.name, { ...this.metadata.get(unit.name), ...unit.metadata });
       return undefined;
     }
-    if (unit.kind === 'skipped') {
-      this.skipped.set(unit.reason, (this.skipped.get(unit.reason) ?? 0) + 1);
-      return undefined;
-    }
+    if (unit.kind === 'skipped') return this.skip(unit.reason);
     if (unit.kind === 'refused') {
       this.refuse(unit.where, unit.reason);
       return undefined;
@@ -82,13 +81,17 @@ export class Importer {
     }
   }
 
+  private skip(reason: string): undefined {
+    this.skipped.set(reason, (this.skipped.get(reason) ?? 0) + 1);
+  }
+
   /** Counts what can't be posted. */
   refuse(where: string, reason: string): void {
     this.counts.refused += 1;
     if (this.refusals.length < 10) this.refusals.push({ where, reason });
   }
 
-  private posting(unit: Posting): Placed {
+  private posting(unit: Posting): Placed | undefined {
     const lines = unit.lines.filter(({ minor }) => minor !== 0n);
     if (lines.length < 2) throw new Unreadable('it moves nothing');
     if (lines.length > maxEntries) throw new Unreadable(`it has ${lines.length} lines; a transaction has at most ${maxEntries}`);
@@ -106,6 +109,14 @@ export class Importer {
     });
     const { id, date, description, reference, metadata = {} } = unit;
     const key = id === undefined ? this.contentKey({ date, description, reference, entries }) : this.keyOf(id);
+    if (id !== undefined) {
+      const content = digest(JSON.stringify([unit.kind, date, description, reference, metadata, entries]));
+      const before = this.contents.get(key);
+      // The ledger would refuse it in the midst of the import.
+      if (before !== undefined && before !== content) throw new Unreadable(`another transaction before it has the id ${id}`);
+      if (before !== undefined) return this.skip('a transaction before it is the same, with its id');
+      this.contents.set(key, content);
+    }
     if (unit.kind === 'posting') this.count(lines, 1n);
     if (id !== undefined && unit.kind === 'posting') this.reversible.set(id, lines);
     this.counts[unit.kind === 'hold' ? 'holds' : 'postings'] += 1;

@@ -36,9 +36,13 @@ export const readCsv: Reader = async function* (path, { columns = {} }) {
 function named(record: Record<string, string>, columns: Record<string, string>): Row {
   const value = (name: string): string => {
     const theirs = columns[name];
-    if (theirs !== undefined && !(theirs in record)) throw new Unreadable(`the file has no column ${theirs}`);
+    if (theirs !== undefined && !(theirs in record)) throw new Unreadable(`it has no column ${theirs}`);
     if (theirs !== undefined) return record[theirs] ?? '';
     const found = [name, ...(otherNames[name] ?? [])].find((each) => each in record);
+    if (found === undefined && name === 'date')
+      throw new Unreadable(
+        `it has no column date, only ${Object.keys(record).join(', ')}. Give --columns date=<theirs>; commas separate columns`,
+      );
     return found === undefined ? '' : (record[found] ?? '');
   };
   return Object.fromEntries(columnNames.map((name) => [name, value(name)])) as Row;

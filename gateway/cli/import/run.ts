@@ -1,5 +1,4 @@
 // An import from beginning to end: read, map, check, try or post, compare balances, report.
-import { access } from 'node:fs/promises';
 import { fromMinor, toMinor, type Ledger } from '../../clients/typescript/ledger.ts';
 import { Failure } from '../failure.ts';
 import { AccountMap, readMap } from './accounts.ts';
@@ -7,13 +6,14 @@ import { readBeancount } from './beancount.ts';
 import { readBlnk } from './blnk.ts';
 import { Importer, type Refusal } from './check.ts';
 import { readCsv } from './csv.ts';
+import { checkText } from './file.ts';
 import { readFormance } from './formance.ts';
 import { readHledger } from './hledger.ts';
 import { createAccounts, isAccountType, plannedAccounts, type Existing, type NewTarget } from './new-accounts.ts';
 import { linesOf } from './ndjson-stream.ts';
 import { readNdjson } from './ndjson.ts';
 import { BatchPoster } from './post.ts';
-import type { Reader } from './unit.ts';
+import { Unreadable, type Reader, type Unit } from './unit.ts';
 
 const readers = {
   csv: readCsv,
@@ -78,12 +78,10 @@ export type Progress = (done: number, total: number) => void;
 /** Imports a file. Where something is refused, by this program or by a dry run, nothing is posted, unless the options say otherwise. */
 export async function importFile(ledger: Ledger, options: ImportOptions, progress: Progress = () => undefined): Promise<ImportReport> {
   const { source, file, dryRun = false } = options;
-  await access(file).catch((error: Error) => {
-    throw new Failure('usage', `${file} can't be read: ${error.message}`);
-  });
+  await checkText(file);
   const accounts = new AccountMap(options.map === undefined ? [] : readMap(options.map), (name) => usualType(source, name));
   const checked = new Importer(accounts, options.name ?? source);
-  const read = () => readers[source](file, options.columns ? { columns: options.columns } : {});
+  const read = () => unitsOf(options);
   for await (const unit of read()) checked.itemOf(unit);
   const existing = await accountsOf(ledger);
   const missing = accounts.targets.filter(({ code }) => !existing.has(code));
@@ -109,6 +107,17 @@ export async function importFile(ledger: Ledger, options: ImportOptions, progres
   await post(false);
   report.balances = await compared(ledger, checked.balances);
   return report;
+}
+
+/** What is in the file, where its form is right. */
+async function* unitsOf({ source, file, columns }: ImportOptions): AsyncGenerator<Unit> {
+  try {
+    yield* readers[source](file, columns ? { columns } : {});
+  } catch (error) {
+    const isOfForm =
+      error instanceof Unreadable || error instanceof SyntaxError || String((error as { code?: unknown }).code).startsWith('CSV_');
+    throw isOfForm ? new Failure('refused', `${file}: ${(error as Error).message}`) : error;
+  }
 }
 
 const skipHint = '--skip-refused would post the rest';

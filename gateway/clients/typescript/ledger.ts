@@ -18,11 +18,11 @@ export interface LedgerOptions {
   /** `https://ledger.example.com`, with its path if it has one. Empty in a browser: the page's own server. */
   url: string;
   /** Slug of the tenant. Needed for all that belongs to one. */
-  tenant?: string;
+  tenant?: string | undefined;
   /** An API key or access key, or a function that gets one. Without it, and with a `token`, an access key is got and renewed. */
-  key?: Credential;
+  key?: Credential | undefined;
   /** The JWT of a login, or a function that gets one: for users, tenants, members and keys. */
-  token?: Credential;
+  token?: Credential | undefined;
   /** Scopes of the access key; default: all of the role. */
   scopes?: Scope[];
   fetch?: typeof fetch;

@@ -1,5 +1,5 @@
 // The chart of accounts as a tree with balances, rolled up to every group.
-import { useMemo, useState, type ReactElement } from 'react';
+import { useMemo, useState, type CSSProperties, type ReactElement } from 'react';
 import { Button as AriaButton, Collection, ListLayout, Tree, TreeItem, TreeItemContent, Virtualizer } from 'react-aria-components';
 import type { AccountNode, Currency, LedgerError } from '../../clients/typescript/ledger.ts';
 import { accountPath, flatten, isLike, prune } from '../parts/account-tree.ts';
@@ -9,7 +9,7 @@ import { SelectField, TextField } from '../parts/form.tsx';
 import { Icon } from '../parts/icons.tsx';
 import { useFilters } from '../parts/links.ts';
 import { useIsNarrow } from '../parts/media.ts';
-import { currencies, toMinor } from '../parts/money.ts';
+import { currencies, formatAmount, toMinor } from '../parts/money.ts';
 import { Badge, Page } from '../parts/page.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
 import { useRead } from '../tenant.tsx';
@@ -99,8 +99,11 @@ function Chart({ accounts, columns, text: wanted, type, currency }: ChartProps):
   const expanded = isFiltered ? new Set(flatten(shown).map(({ account_code: code }) => code)) : opened;
   if (shown.length === 0) return <Empty title={text.none} />;
   const lines = flatten(shown).filter(({ parent_code: parent }) => parent === null || expanded.has(parent)).length;
+  // As wide as the longest balance, so that columns align however large it is.
+  const figures = flatten(shown).flatMap(({ balances = [] }) => balances.map(({ balance }) => widthOf(formatAmount(balance))));
+  const style = { '--figure': `${figures.reduce((most, each) => Math.max(most, each), 12) + 1}ch` } as CSSProperties;
   return (
-    <div className="chart" data-columns={columns.length}>
+    <div className="chart" style={style}>
       <div className="chart-line chart-head" aria-hidden="true">
         <span>{text.account}</span>
         {columns.map((column) => (
@@ -127,6 +130,9 @@ function Chart({ accounts, columns, text: wanted, type, currency }: ChartProps):
     </div>
   );
 }
+
+/** Separators are half as wide as digits. */
+const widthOf = (text: string): number => text.length - text.replaceAll(/[0-9]/g, '').length / 2;
 
 function Line({ node, columns }: { node: AccountNode; columns: readonly Currency[] }): ReactElement {
   const { account_code: code, name, children, balances = [], is_group: isGroup, status } = node;

@@ -3,7 +3,7 @@ import type { ReactElement } from 'react';
 import type { Hold } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
 import { Button } from '../parts/button.tsx';
-import { SearchField } from '../parts/filter.tsx';
+import { AccountFilter, SearchField } from '../parts/filter.tsx';
 import { SelectField } from '../parts/form.tsx';
 import { useFilters } from '../parts/links.ts';
 import { Badge, Page } from '../parts/page.tsx';
@@ -68,13 +68,7 @@ export function HoldsPage(): ReactElement {
           onChange={(status) => set({ status: status === 'all' ? '' : status })}
           options={[{ id: 'all', label: common.all }, ...statuses]}
         />
-        <SearchField
-          label={common.account}
-          name="account_code"
-          value={filters.account_code ?? ''}
-          onChange={(code) => set({ account_code: code })}
-          isMono
-        />
+        <AccountFilter label={common.account} value={filters.account_code ?? ''} onChange={(code) => set({ account_code: code })} />
         <SearchField
           label={common.reference}
           name="reference"

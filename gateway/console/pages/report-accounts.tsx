@@ -91,7 +91,7 @@ function LineRow({ line, shown }: { line: ReportLine; shown: Shown[] }): ReactEl
   return (
     <tr className={isGroup ? 'report-group' : undefined}>
       <th scope="row" data-depth={Math.min(depth, 8)}>
-        {code === null ? name : <Link href={`/accounts/${encodeURIComponent(code)}`}>{name}</Link>}
+        {code === null ? name : <Link href={`/accounts/${encodeURIComponent(code)}`}>{name}</Link>}{' '}
         {code !== null && !isGroup && <code className="report-code">{code}</code>}
         {group !== null && <Badge>{group}</Badge>}
       </th>

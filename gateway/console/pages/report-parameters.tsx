@@ -1,7 +1,7 @@
 // The parameters of each report: what it takes, how they stand in the address, and their form.
 import type { ReactElement } from 'react';
 import { texts } from '../page-words.ts';
-import { SearchField } from '../parts/filter.tsx';
+import { AccountFilter, SearchField } from '../parts/filter.tsx';
 import { Checkbox, SelectField, TextField } from '../parts/form.tsx';
 import { currencies } from '../parts/money.ts';
 import { toDay } from '../parts/time.tsx';
@@ -101,13 +101,7 @@ export function ParametersForm({ kind, parameters, set }: FormProps): ReactEleme
   return (
     <div className="filters no-print" role="search" aria-label={words.title}>
       {takes.includes('account_code') && (
-        <SearchField
-          label={words.account}
-          name="account_code"
-          value={parameters.account_code ?? ''}
-          onChange={choose('account_code')}
-          isMono
-        />
+        <AccountFilter label={words.account} value={parameters.account_code ?? ''} onChange={choose('account_code')} />
       )}
       {takes.includes('period') && (
         <SelectField

@@ -14,7 +14,7 @@ import type {
 import { texts } from '../page-words.ts';
 import { Button, MenuButton } from '../parts/button.tsx';
 import { Code } from '../parts/copy.tsx';
-import { saveResponse } from '../parts/download.ts';
+import { save } from '../parts/files.ts';
 import { useFilters } from '../parts/links.ts';
 import { formatCount } from '../parts/money.ts';
 import { Page } from '../parts/page.tsx';
@@ -87,7 +87,7 @@ function Actions({ name, kind, query }: { name: string; kind: Kind; query: Query
   const download = useMutation({
     mutationFn: async (format: string) => {
       const response = (await methodsOf(ledger)[kind.method]({ ...query, format, timeoutMs: 60_000 })) as Response;
-      await saveResponse(response, `${tenant.slug}-${name}.${format}`);
+      await save(response, `${tenant.slug}-${name}.${format}`);
     },
     onError: (error) => toast(problemOf(error).message),
   });

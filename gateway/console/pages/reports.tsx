@@ -5,7 +5,7 @@ import { Link } from 'wouter';
 import type { Job } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
 import { Button } from '../parts/button.tsx';
-import { saveResponse } from '../parts/download.ts';
+import { save } from '../parts/files.ts';
 import { formatCount } from '../parts/money.ts';
 import { Badge, Page, Section } from '../parts/page.tsx';
 import { problemOf } from '../parts/problem.tsx';
@@ -88,7 +88,7 @@ function JobActions({ job }: { job: Job }): ReactElement {
       const extension = { csv: 'csv', pdf: 'pdf', sheet: 'xlsx', json: 'json', ndjson: 'ndjson' };
       const type = job.result?.content_type ?? '';
       const [, end = 'bin'] = Object.entries(extension).find(([part]) => type.includes(part)) ?? [];
-      await saveResponse(await ledger.jobs.result(job.id, { timeoutMs: 600_000 }), `${tenant.slug}-${job.kind}.${end}`);
+      await save(await ledger.jobs.result(job.id, { timeoutMs: 600_000 }), `${tenant.slug}-${job.kind}.${end}`);
     },
     onError: (error) => toast(problemOf(error).message),
   });

@@ -4,9 +4,10 @@ import type { Transaction } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
 import { Amount } from '../parts/amount.tsx';
 import { Button, LinkButton } from '../parts/button.tsx';
-import { SearchField } from '../parts/filter.tsx';
+import { AccountFilter, SearchField } from '../parts/filter.tsx';
 import { SelectField, TextField } from '../parts/form.tsx';
 import { useFilters } from '../parts/links.ts';
+import { useIsNarrow } from '../parts/media.ts';
 import { currencies } from '../parts/money.ts';
 import { Badge, Page } from '../parts/page.tsx';
 import { Empty, Loaded } from '../parts/problem.tsx';
@@ -33,12 +34,17 @@ export function AccountCodes({ entries }: Pick<Transaction, 'entries'>): ReactEl
   );
 }
 
-const columns: ColumnOf<Transaction>[] = [
-  { id: 'at', label: words.when, width: 184, cell: ({ effective_at: at }) => <Time time={at} /> },
+const columnsOf = (isNarrow: boolean): ColumnOf<Transaction>[] => [
+  {
+    id: 'at',
+    label: words.when,
+    width: isNarrow ? 112 : 184,
+    cell: ({ effective_at: at }) => <Time time={at} as={isNarrow ? 'day' : 'both'} />,
+  },
   { id: 'description', label: common.description, width: '2fr', isRowHeader: true, cell: (each) => <Description transaction={each} /> },
   { id: 'reference', label: common.reference, width: '1fr', isOptional: true, cell: ({ reference }) => reference },
   { id: 'accounts', label: words.accounts, width: '2fr', isOptional: true, cell: (each) => <AccountCodes entries={each.entries} /> },
-  { id: 'amount', label: common.amount, width: 170, isNumber: true, cell: (each) => <Total transaction={each} /> },
+  { id: 'amount', label: common.amount, width: isNarrow ? 126 : 170, isNumber: true, cell: (each) => <Total transaction={each} /> },
 ];
 
 function Description({ transaction }: { transaction: Transaction }): ReactElement {
@@ -66,6 +72,7 @@ function queryOf({ metadata, value, ...filters }: Filters): object {
 /** The page. */
 export function TransactionsPage(): ReactElement {
   const [filters, set] = useFilters(names);
+  const isNarrow = useIsNarrow();
   const pages = usePages(
     ['transactions', filters],
     (ledger, options) => ledger.transactions.list({ ...queryOf(filters), ...options }),
@@ -88,7 +95,7 @@ export function TransactionsPage(): ReactElement {
         {() => (
           <Table
             label={words.title}
-            columns={columns}
+            columns={columnsOf(isNarrow)}
             items={pages.items}
             idOf={({ transaction_id: id }) => id}
             hrefOf={({ transaction_id: id }) => `/transactions/${id}`}
@@ -130,7 +137,7 @@ function Search({ filters, set, clear }: SearchProps): ReactElement {
         onChange={choose('q')}
         placeholder={words.searchHint}
       />
-      <SearchField label={common.account} name="account_code" value={filters.account_code ?? ''} onChange={choose('account_code')} isMono />
+      <AccountFilter label={common.account} value={filters.account_code ?? ''} onChange={choose('account_code')} />
       <SelectField
         label={common.currency}
         name="currency"

@@ -83,7 +83,7 @@ function Configuration({ config, onSecret }: SecretProps & { config: WebhookConf
     <Section title={words.receiver} actions={<ConfigurationActions config={config} ask={setAsked} />}>
       <Facts
         facts={[
-          [words.url, <code>{config.url}</code>],
+          [words.url, <code className="wide">{config.url}</code>],
           [texts.common.status, <Badge tone={config.enabled ? 'good' : 'warn'}>{config.enabled ? words.on : words.off}</Badge>],
           [
             words.events,

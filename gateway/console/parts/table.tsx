@@ -116,7 +116,7 @@ export function Sheet<Item>({
   const header = columns.find(({ isRowHeader = false }) => isRowHeader) ?? columns[0];
   return (
     // It can be scrolled by keyboard where it is wider than the window.
-    <div className="sheet-frame" role="group" aria-label={label} tabIndex={0}>
+    <div className="sheet-frame" role="region" aria-label={label} tabIndex={0}>
       <table className="sheet">
         <thead>
           <tr>
