@@ -5,7 +5,6 @@ import type { Operation } from './operation.ts';
 export const apiVersion = "1.0.0";
 
 /** Every route that is a command. */
-// prettier-ignore
 export const operations: Operation[] = [
   {"id":"getOpenApi","noun":"service","verb":"document","method":"GET","path":"/openapi.json","summary":"This document","description":"This document","credential":"none","path_fields":[],"query":[],"example":""},
   {"id":"register","noun":"auth","verb":"register","method":"POST","path":"/v1/auth/register","summary":"Register","description":"A second call with this email, in any case, is rejected (`email_taken`). Emails and passwords are compared in Unicode form NFC.","credential":"none","path_fields":[],"query":[],"body":[{"name":"email","type":"text","required":true},{"name":"password","type":"text","required":true,"secret":true},{"name":"first_name","type":"text","required":true},{"name":"last_name","type":"text","required":true}],"body_required":true,"one":"user","example":"--email ada@example.com --first-name Ada --last-name Lovelace"},
