@@ -9,7 +9,7 @@ import { Dialog } from './parts/dialog.tsx';
 import { Icon, Mark } from './parts/icons.tsx';
 import { outside, useGo } from './parts/links.ts';
 import { useIsNarrow, useIsOnline } from './parts/media.ts';
-import { Loaded, Loading } from './parts/problem.tsx';
+import { Loaded, Loading, problemOf } from './parts/problem.tsx';
 import { toast } from './parts/toast.tsx';
 import { NotFoundPage } from './pages/not-found.tsx';
 import { PageBoundary } from './boundary.tsx';
@@ -163,7 +163,7 @@ function UserMenu({ session: { user }, onHelp }: { session: Session; onHelp: () 
     { label: words.nav.settings, onAction: () => go('/settings') },
     { label: words.nav.theme(words.nav.themes[theme]), onAction: choose },
     { label: words.nav.shortcuts, onAction: onHelp },
-    { label: words.nav.logOut, onAction: () => void logOut() },
+    { label: words.nav.logOut, onAction: () => void logOut().catch((error: unknown) => toast(problemOf(error).message)) },
   ];
   return (
     <MenuButton kind="quiet" items={items} label={`${words.nav.user}: ${user.first_name} ${user.last_name}`}>
