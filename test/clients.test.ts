@@ -1,6 +1,8 @@
 // The three client libraries as packages: each example makes the same calls, through a proxy that cuts answers.
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { root } from '../deploy/local/plan.ts';
 import { exampleBodies } from '../gateway/webhook-examples.ts';
@@ -28,6 +30,26 @@ async function run(program: string, args: string[], cwd = root): Promise<boolean
 
 const make = (language: string) => run(process.execPath, ['deploy/local/sdk.ts', language]);
 
+const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
+const pythonSite = join(directory, 'site');
+const pythonManifest = readFileSync(join(root, 'gateway/clients/python/pyproject.toml'));
+const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger-tools');
+const environment = join(cache, `python-client-${createHash('sha256').update(pythonManifest).digest('hex').slice(0, 12)}`);
+const python = join(environment, 'bin/python');
+const pythonCommand = ['env', `PYTHONPATH=${pythonSite}`, python];
+
+/** What the Python package needs, from the network only where it has changed; the package itself is new each time. */
+async function pythonPackages(): Promise<boolean> {
+  const done = join(environment, 'done');
+  if (existsSync(done)) return true;
+  const isMade =
+    (await run('python3', ['-m', 'venv', '--clear', environment])) &&
+    (await run(python, [...pip, 'setuptools>=77', sdk('python')])) &&
+    (await run(python, ['-m', 'pip', 'uninstall', '--quiet', '--yes', 'ledger-client']));
+  if (isMade) writeFileSync(done, '');
+  return isMade;
+}
+
 /** How the example of each language is run, or undefined where the language or its packages can't be had. */
 const examples: Record<string, () => Promise<string[] | undefined>> = {
   TypeScript: async () => {
@@ -42,11 +64,9 @@ const examples: Record<string, () => Promise<string[] | undefined>> = {
     return [process.execPath, join(directory, 'example.ts')];
   },
   Python: async () => {
-    const environment = join(directory, 'python');
-    const python = join(environment, 'bin/python');
-    const install = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', sdk('python')];
-    const isMade = (await make('python')) && (await run('python3', ['-m', 'venv', environment])) && (await run(python, install));
-    return isMade ? [python, join(sdk('python'), 'example.py')] : undefined;
+    if (!(await make('python')) || !(await pythonPackages())) return undefined;
+    const install = [...pip, '--no-deps', '--no-build-isolation', '--target', pythonSite, sdk('python')];
+    return (await run(python, install)) ? [...pythonCommand, join(sdk('python'), 'example.py')] : undefined;
   },
   Go: async () => {
     const program = join(directory, 'example');
@@ -158,3 +178,17 @@ for (const [language, command] of commands) {
     60_000,
   );
 }
+
+const pythonChecks = `
+from ledger_client import LedgerError
+from ledger_client.models.event_type import check_event_type
+assert check_event_type("card.minted") == "card.minted"
+error = LedgerError("wrong", 400, "validation_failed", errors=[{"message": "amount is required"}], request_id="r1")
+assert str(error) == "validation_failed: wrong; amount is required (request r1)", str(error)
+`;
+
+const isPythonThere = commands.some(([language, command]) => language === 'Python' && command !== undefined);
+(isPythonThere ? test : test.skip)('the Python client answers words of a newer server, and says in an error what is wrong', async () => {
+  const [program = '', ...args] = pythonCommand;
+  expect(await run(program, [...args, '-c', pythonChecks], directory)).toBe(true);
+});

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { openApiDocument } from '../../gateway/clients/document.ts';
 import { goResources } from '../../gateway/clients/go-resources.ts';
 import { withoutTransport, type ClientDocument } from '../../gateway/clients/operations.ts';
@@ -24,6 +24,14 @@ function run(program: string, args: string[], cwd = root): void {
 /** Copies the hand-written files of a language; tests stay. */
 function copyLayer(language: Language, output: string): void {
   cpSync(join(root, 'gateway/clients', language), output, { recursive: true, filter: (file) => !/\.test\.ts$|__pycache__/.test(file) });
+}
+
+const manifestOf = () =>
+  JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string; devDependencies: Record<string, string> };
+
+/** Changes the text of a file. */
+function edit(file: string, change: (text: string) => string): void {
+  writeFileSync(file, change(readFileSync(file, 'utf8')));
 }
 
 /** Writes the document for a generator, and answers its path. */
@@ -60,6 +68,16 @@ async function python(output: string, tools: string): Promise<void> {
   for (const name of readdirSync(layer)) {
     if (name !== 'config.yaml') cpSync(join(layer, name), join(name.endsWith('.py') && name !== 'example.py' ? module : output, name));
   }
+  // A word that a newer server answers stays a text. Words of one kind only tell the members of a union apart.
+  for (const name of readdirSync(join(module, 'models'))) {
+    const acceptUnknown = (text: string) =>
+      text.replace(/(_VALUES: set\[(\w+)\] = \{ '[^']*', '.*) {4}raise TypeError\(.*\)\n$/s, '$1    return cast($2, value)\n');
+    edit(join(module, 'models', name), (text) => {
+      const accepting = acceptUnknown(text);
+      return accepting === text ? text : accepting.replace('import Literal', 'import Literal, cast');
+    });
+  }
+  edit(join(output, 'pyproject.toml'), (text) => text.replace(/^version = .*$/m, `version = "${manifestOf().version}"`));
   writeFileSync(join(module, 'resources.py'), pythonResources(document));
   writeFileSync(join(module, 'py.typed'), '');
   rmSync(layer, { recursive: true });
@@ -103,23 +121,21 @@ async function typescript(output: string): Promise<void> {
     ...checks,
     ...['ledger.ts', 'webhooks.ts'].map((name) => join(source, name)),
   ]);
-  const { version, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-    version: string;
-    devDependencies: Record<string, string>;
-  };
+  const { version, devDependencies } = manifestOf();
   const exported = (name: string) => ({ types: `./dist/${name}.d.ts`, default: `./dist/${name}.js` });
   const manifest = {
-    ...{ name: 'ledger-client', version, description: 'Client of the ledger', type: 'module', engines: { node: '>=20' }, files: ['dist'] },
+    ...{ name: 'ledger-client', version, description: 'Client of the ledger', license: 'UNLICENSED', type: 'module' },
+    ...{ engines: { node: '>=22' }, files: ['dist'] },
     exports: { '.': exported('ledger'), './webhooks': exported('webhooks') },
     dependencies: Object.fromEntries(['eventsource-parser', 'standardwebhooks'].map((name) => [name, devDependencies[name]])),
   };
   writeFileSync(join(output, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
-  cpSync(join(source, 'README.md'), join(output, 'README.md'));
-  const example = readFileSync(join(source, 'example.ts'), 'utf8');
-  writeFileSync(
-    join(output, 'example.ts'),
-    example.replace('./ledger.ts', manifest.name).replace('./webhooks.ts', `${manifest.name}/webhooks`),
-  );
+  const asPackage = (text: string) =>
+    text.replaceAll(/'\.\/(ledger|webhooks)\.ts'/g, (_, name) => `'${manifest.name}${name === 'ledger' ? '' : '/webhooks'}'`);
+  for (const name of ['README.md', 'example.ts']) {
+    cpSync(join(source, name), join(output, name));
+    edit(join(output, name), asPackage);
+  }
 }
 
 const cli = (output: string) => run(process.execPath, [join(root, 'gateway/cli/build.ts'), output]);
@@ -129,7 +145,7 @@ const makers = { python, go, typescript, cli } satisfies Record<string, (output:
 // As those of .ci/tools.
 const tools = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'ledger-tools');
 const [language = ''] = process.argv.slice(2);
-const output = join(root, '.data/sdk', language);
+const output = resolve(root, process.env['DATA_DIR'] ?? '.data', 'sdk', language);
 try {
   if (!Object.hasOwn(makers, language)) throw new Failure(`name one of ${Object.keys(makers).join(', ')}`);
   rmSync(output, { recursive: true, force: true });

@@ -142,7 +142,7 @@ function tableOf(all: Operation[], version: string): string {
     '// Generated from the OpenAPI document: npm run generate.\n',
     "import type { Operation } from './operation.ts';\n\n",
     `/** The version of the API. */\nexport const apiVersion = ${JSON.stringify(version)};\n\n`,
-    '/** Every route that is a command. */\n// prettier-ignore\n',
+    '/** Every route that is a command. */\n',
     `export const operations: Operation[] = [\n${rows.join('')}];\n`,
   ].join('');
 }

@@ -12,6 +12,7 @@ export class PageBoundary extends Component<{ children: ReactNode }, { error?: u
 
   override render(): ReactNode {
     const { error } = this.state;
-    return error === undefined ? this.props.children : <ProblemView error={error} retry={() => this.setState({ error: undefined })} />;
+    // Loaded again: a page that was left open during an update asks for files that are gone.
+    return error === undefined ? this.props.children : <ProblemView error={error} retry={() => location.reload()} />;
   }
 }

@@ -21,6 +21,14 @@ import { words } from './words.ts';
 // The client of the API tries again by itself, with the same key.
 const client = new QueryClient({ defaultOptions: { queries: { retry: false, staleTime: 2_000 }, mutations: { retry: false } } });
 
+// What one user has read is not for the next. Before any page is drawn again.
+let userId: string | undefined;
+session.subscribe(() => {
+  const next = session.read()?.user.id;
+  if (next !== userId) client.clear();
+  userId = next;
+});
+
 /** Lets links of all parts, rows and menus too, go through the router. */
 function Links({ children }: { children: ReactNode }): ReactElement {
   const [, navigate] = useLocation();
@@ -39,10 +47,6 @@ function App(): ReactElement {
     restore().catch(setError);
   };
   useEffect(start, []);
-  // What one user has read is not for the next.
-  useEffect(() => {
-    if (current === null) client.clear();
-  }, [current]);
   if (!isSecureContext) return <Gate title={words.session.insecure} lead={words.session.insecureHint} />;
   if (current === undefined)
     return error === undefined ? (
@@ -52,7 +56,7 @@ function App(): ReactElement {
         <ProblemView error={error} retry={start} />
       </Gate>
     );
-  return current === null ? <LoggedOut /> : <LoggedIn current={current} />;
+  return current === null ? <LoggedOut /> : <LoggedIn key={current.user.id} current={current} />;
 }
 
 function LoggedOut(): ReactElement {

@@ -28,7 +28,8 @@ const tabs = new BroadcastChannel('ledger-session');
 
 tabs.onmessage = ({ data }: MessageEvent<Message>) => {
   if (data === 'closed') set(null);
-  else if (!current) void restore();
+  // Where another user has logged in, this tab is theirs too.
+  else restore().catch(() => undefined);
 };
 
 function set(next: Session | null): void {
@@ -43,7 +44,10 @@ const endsSoon = ({ expires_at: end }: { expires_at: string }, madeMs: number): 
 // The session's routes belong to the console and not to the API, so the client has no methods for them.
 async function call(method: string, path: string, body?: object): Promise<{ session: Session | null }> {
   const headers = body && { 'content-type': 'application/json' };
-  const response = await fetch(`${apiUrl}/console/session${path}`, { method, headers, body: body && JSON.stringify(body) });
+  // One tab at a time: a refresh token works once, and an answer that sets the cookie must not come after a log-out.
+  const response = await navigator.locks.request('ledger-session', () =>
+    fetch(`${apiUrl}/console/session${path}`, { method, headers, body: body && JSON.stringify(body) }),
+  );
   const { data, error, ...problem } = (await response.json()) as Partial<Problem> & { data: { session: Session | null } };
   if (response.ok) return data;
   throw new LedgerError(error ?? response.statusText, { ...problem, requestId: problem.request_id, status: response.status });
@@ -73,13 +77,12 @@ export async function logOut(): Promise<void> {
 
 /** Renews the login by the cookie; resolves to null where there is none, or it has ended. Rejects where nothing answers. */
 export function restore(): Promise<Session | null> {
-  // A refresh token works once: two tabs that used the same one would end the session.
-  restoring ??= navigator.locks
-    .request('ledger-session', async () => {
-      const renewed = await call('POST', '/refresh').catch((error: unknown) => {
-        if (error instanceof LedgerError && error.status === 401) return { session: null };
-        throw error;
-      });
+  restoring ??= call('POST', '/refresh')
+    .catch((error: unknown) => {
+      if (error instanceof LedgerError && error.status === 401) return { session: null };
+      throw error;
+    })
+    .then((renewed) => {
       set(renewed.session);
       return renewed.session;
     })

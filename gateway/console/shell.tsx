@@ -164,7 +164,7 @@ function UserMenu({ session: { user }, onHelp }: { session: Session; onHelp: () 
     { label: words.nav.settings, onAction: () => go('/settings') },
     { label: words.nav.theme(words.nav.themes[theme]), onAction: choose },
     { label: words.nav.shortcuts, onAction: onHelp },
-    { label: words.nav.logOut, onAction: () => void logOut() },
+    { label: words.nav.logOut, onAction: () => void logOut().catch(toastError) },
   ];
   return (
     <MenuButton kind="quiet" items={items} label={`${words.nav.user}: ${user.first_name} ${user.last_name}`}>

@@ -31,7 +31,7 @@ export function accessRoutes(app: App, { identity }: Services): void {
           summary: 'Get an access key',
           description: [
             'For any member. Exchanges the login for an API key that is valid for one hour, acts for the user and has no scope beyond the role.',
-            'It ends within 5 seconds of a change of the role, of the end of the membership, or of a password reset. It is not listed with the API keys. A second call creates another.',
+            'It ends within 5 seconds of a change of the role, of the end of the membership, or of a new password. It is not listed with the API keys. A second call creates another.',
           ].join(' '),
           bodies: { reader: { scopes: ['accounts:read', 'balances:read'] }, all: {} },
           bodyOptional: true,

@@ -24,7 +24,7 @@ export function passwordRoutes(app: App, { identity }: Services): void {
           id: 'changePassword',
           tag: 'Users',
           summary: 'Change my password',
-          description: `Ends all other sessions of the user at once, with their tokens. ${counted} A user without a password gets one by the mail of a password reset.`,
+          description: `Ends all other sessions of the user at once, with their tokens, and all its access keys within 5 seconds. ${counted} A user without a password gets one by the mail of a password reset.`,
           bodies: { change: { current: 'correct horse battery', password: 'staple horse correct' } },
           answers: { 200: { description: 'Changed', ...noData, message: 'Password changed' } },
           errors: ['forbidden', 'rate_limited'],

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { newUser, password, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
+import { newTenant, newUser, password, refusal, useIdentity, type IdentityClient } from '../../test/identity.ts';
 import type { User } from '../../proto/gen/identity/v1/identity_pb.js';
 import { toUuid } from '../platform/ids.ts';
 
@@ -38,6 +38,18 @@ describe('a new password', () => {
     expect(await refusal(login(user))).toMatchObject({ reason: 'unauthenticated' });
     await login(user, 'a new password');
     expect((await auditOf(user)).filter(({ type }) => type === 'password.changed')).toEqual([{ type: 'password.changed', data: {} }]);
+  });
+
+  test('ends all access keys', async () => {
+    const user = await newUser(client);
+    const tenantId = await newTenant(client, user.id);
+    const sessionIds = await Promise.all([1, 2].map(async () => sessionOf((await login(user)).session!.token)));
+    const keys = await Promise.all(sessionIds.map((sessionId) => client.createAccess({ userId: user.id, tenantId, sessionId })));
+    const verified = () => Promise.all(keys.map(async ({ key }) => (await client.verifyApiKey({ key })).verified !== undefined));
+    expect(await verified()).toEqual([true, true]);
+    await change(user.id, password, 'a new password', sessionIds[0]);
+    expect(await verified()).toEqual([false, false]);
+    await client.createAccess({ userId: user.id, tenantId, sessionId: sessionIds[0]! });
   });
 
   test.each(['', 'no uuid', '0192d5a0-0000-7000-8000-000000000000'])('from the session %p ends all of them', async (sessionId) => {

@@ -7,6 +7,7 @@ import { admitLogin, recordFailure } from './login-throttle.ts';
 import type { Parts } from './parts.ts';
 import { Refusal } from './refusal.ts';
 import { endSessions } from './sessions.ts';
+import { endAccessKeysOfUser } from './tenant-changes.ts';
 import { userById } from './users.ts';
 
 /** A check of a password. */
@@ -49,7 +50,7 @@ export interface PasswordChange {
   origin?: Origin | undefined;
 }
 
-/** Sets a new password and ends all other sessions. Throws `validation_failed`, `unauthenticated`, and as {@link checkPassword}. */
+/** Sets a new password and ends all other sessions and all access keys. Throws `validation_failed`, `unauthenticated`, and as {@link checkPassword}. */
 export async function changePassword(parts: Parts, given: PasswordChange, signal: AbortSignal): Promise<void> {
   const { orm, passwords, users } = parts;
   const { origin } = given;
@@ -67,8 +68,11 @@ export async function changePassword(parts: Parts, given: PasswordChange, signal
         user.passwordHash,
       ]);
       if (changed.length === 0) throw wrongPassword();
+      await em.execute(`select set_config('app.user_id', ?, true)`, [user.id]);
       const nowMs = await databaseNow(em);
       await endSessions(em, user.id, given.sessionId, nowMs);
+      // Those of the session that stays are got again.
+      await endAccessKeysOfUser(em, user.id, nowMs);
       await auditUser(em, user.id, { type: 'password.changed', byUser: true, origin }, nowMs);
     }),
   );

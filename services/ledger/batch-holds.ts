@@ -7,7 +7,7 @@ import { captureHold, endHold, makeHold } from './hold-changes.ts';
 import { isDue, type CurrentHold } from './holds.ts';
 import { keyOf, targetOf, type Known } from './known.ts';
 import type { ValidatedPosting } from './mapping.ts';
-import { holdReplayOf, holdResultOf } from './outcomes.ts';
+import { holdReplayOf, holdResultOf } from './command-results.ts';
 import type { Done, Item } from './queue.ts';
 import type { UsedKey } from './writer-queries.ts';
 

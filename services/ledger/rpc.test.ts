@@ -52,7 +52,10 @@ test('malformed postings count as refused in every call', async () => {
     for (const posting of malformed)
       expect(await refusal(ledger.client.postTransaction({ posting }))).toMatchObject({ reason: 'validation_failed' });
     expect(await refusal(ledger.client.reverseTransaction({ tenantId: 'x' }))).toMatchObject({ reason: 'validation_failed' });
-    expect(await ledger.metrics.metrics()).toContain('ledger_postings_total{outcome="validation_failed"} 5\n');
+    const metrics = await ledger.metrics.metrics();
+    expect(metrics).toContain('ledger_postings_total{outcome="validation_failed"} 5\n');
+    // An alert compares it with 0.
+    expect(metrics).toContain('ledger_postings_total{outcome="posted"} 0\n');
   } finally {
     await ledger.end();
   }

@@ -15,7 +15,7 @@ import { validateCommand } from './commands.ts';
 import { checkedId, invalid } from './fields.ts';
 import { withTraceparent, type ValidatedPosting } from './mapping.ts';
 import { refuseNewFields, type IsEnabled } from './feature-switch.ts';
-import { maxEntries } from './outcomes.ts';
+import { maxEntries } from './command-results.ts';
 import type { Commands, Done, Outcome } from './queue.ts';
 import type { PostOptions, Writer } from './writer.ts';
 

@@ -21,6 +21,8 @@ export function openWriterMetrics(registry: Registry, waiting: () => number): Wr
     labelNames: ['outcome'],
     registers,
   });
+  // An alert compares it with 0, also where nothing was posted yet.
+  outcomes.inc({ outcome: 'posted' }, 0);
   return {
     count: (outcome) => {
       if (!Array.isArray(outcome)) outcomes.inc({ outcome: labelOf(outcome) });

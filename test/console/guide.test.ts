@@ -53,6 +53,10 @@ withBrowser('the guide', () => {
     await page.keyboard.press('/');
     await page.keyboard.type('zzzz');
     await page.getByText('Nothing found').waitFor();
+    // No page has all of its words.
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.type('how do I undo a posting');
+    await page.getByRole('status').getByText('found', { exact: false }).filter({ hasNotText: 'Nothing' }).waitFor();
     await page.keyboard.press('Escape');
     expect(await page.getByRole('dialog').count()).toBe(0);
   });

@@ -107,6 +107,47 @@ async function endElsewhere({ email, password }: Person): Promise<void> {
     await context.close();
   });
 
+  test('where another user logs in, every tab is theirs and shows nothing of the first', async () => {
+    const { context, page, slug } = await opened();
+    await context.clearCookies();
+    const tab = await newTab(context, '/');
+    const other = await cluster.tenant();
+    await logIn(tab, other.owner);
+    await overviewShown(tab);
+    await page.getByText('There is no such page').waitFor();
+    await page.goto(url);
+    await page.getByText(`${other.slug} · owner`).waitFor();
+    expect(await page.getByText(slug).count()).toBe(0);
+    await context.close();
+  });
+
+  test('without HTTPS the page says that it is needed', async () => {
+    const { context, page } = await opened();
+    await context.route('http://ledger.test/**', async (route) => {
+      await route.fulfill({ response: await route.fetch({ url: route.request().url().replace('http://ledger.test', cluster.url) }) });
+    });
+    await page.goto('http://ledger.test/console/');
+    await page.getByRole('heading', { name: 'This page needs HTTPS' }).waitFor();
+    await context.close();
+  });
+
+  test('a secret that is shown once stays until it is closed', async () => {
+    const { context, page, slug } = await opened();
+    await page.goto(`${url}/t/${slug}/keys`);
+    await page.getByRole('button', { name: 'New key' }).first().click();
+    await page.getByLabel('Name').fill('shop');
+    await page.getByText('accounts:read', { exact: true }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'New key' }).click();
+    const secret = page.getByText(/^lk_live_/);
+    await secret.waitFor();
+    await page.keyboard.press('Escape');
+    await page.mouse.click(5, 5);
+    expect(await secret.isVisible()).toBe(true);
+    await page.getByRole('button', { name: 'Close' }).click();
+    await secret.waitFor({ state: 'detached' });
+    await context.close();
+  });
+
   test('a user with a second factor is asked for a code', async () => {
     const person = await cluster.signUp();
     const started = await cluster.rest('POST', '/v1/auth/totp', { key: person.token, body: { password: person.password } });

@@ -43,7 +43,16 @@ type Error struct {
 	cause          error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s: %s", e.Code, e.Message)
+	for _, wrong := range e.Errors {
+		text += "; " + wrong.Message
+	}
+	if e.RequestID != "" {
+		text += " (request " + e.RequestID + ")"
+	}
+	return text
+}
 
 // Unwrap is why there was no answer.
 func (e *Error) Unwrap() error { return e.cause }
@@ -172,6 +181,10 @@ func (c *Client) urlOf(ctx context.Context, op operation, parameters []string, q
 			c.mutex.Unlock()
 		default:
 			value, parameters = parameters[0], parameters[1:]
+		}
+		// A path with dots would be another route's.
+		if failed == nil && slices.Contains([]string{"", ".", ".."}, value) {
+			failed = fmt.Errorf("%s is %q", name, value)
 		}
 		return url.PathEscape(value)
 	})

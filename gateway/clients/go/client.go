@@ -63,12 +63,23 @@ func New(options Options) *Client {
 	}
 	transport := options.Transport
 	if transport == nil {
-		transport = http.DefaultTransport.(*http.Transport)
+		// Tracing may have replaced the default.
+		if standard, isStandard := http.DefaultTransport.(*http.Transport); isStandard {
+			transport = standard
+		} else {
+			transport = &http.Transport{Proxy: http.ProxyFromEnvironment}
+		}
 	}
 	transport = transport.Clone()
+	if transport.MaxIdleConnsPerHost == 0 {
+		// Of 2 connections: many goroutines would open a new one for each call.
+		transport.MaxIdleConnsPerHost = 100
+	}
 	transport.ResponseHeaderTimeout = options.Timeout
-	client.whole = retrying(&http.Client{Transport: transport, Timeout: options.Timeout}, options.Retries)
-	client.open = retrying(&http.Client{Transport: transport}, options.Retries)
+	// Credentials, and passwords in bodies, go to no other server.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client.whole = retrying(&http.Client{Transport: transport, Timeout: options.Timeout, CheckRedirect: stay}, options.Retries)
+	client.open = retrying(&http.Client{Transport: transport, CheckRedirect: stay}, options.Retries)
 	client.services = newServices(client)
 	return client
 }

@@ -48,6 +48,11 @@ class LedgerError(Exception):
         #: Whether the request may have been done although it failed.
         self.is_outcome_unknown: bool = more.get("is_outcome_unknown", False)
 
+    def __str__(self) -> str:
+        wrong = [each["message"] for each in self.errors if "message" in each]
+        request = f" (request {self.request_id})" if self.request_id else ""
+        return f"{self.code}: {'; '.join([str(self.args[0]), *wrong])}{request}"
+
 
 def request_of(
     client: httpx.Client | httpx.AsyncClient,
@@ -61,14 +66,18 @@ def request_of(
     read: Callable[[httpx.Response], Any],
 ) -> httpx.Request:
     """The request, with the same bytes on each attempt."""
+    # A path with dots would be another route's.
+    if wrong := {"", ".", ".."}.intersection(parameters):
+        raise ValueError(f"a parameter of the path is {wrong.pop()!r}")
     values = iter(parameters)
     path = "/".join(quote(next(values), safe="") if part.startswith("{") else part for part in operation.path.split("/"))
     sent = body.to_dict() if hasattr(body, "to_dict") else body
     given = {name: value for name, value in query.items() if value is not None}
     headers = {}
-    if operation.takes_key and not (isinstance(sent, Mapping) and sent.get("idempotency_key")) and not given.get("dry_run"):
-        headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
-    more: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+    key = sent.get("idempotency_key") if operation.takes_key and isinstance(sent, Mapping) else None
+    if operation.takes_key and not key and not given.get("dry_run"):
+        key = headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
+    more: dict[str, Any] = {} if timeout is None else {"timeout": timeout_of(timeout)}
     if body is not None:
         more["json" if operation.body == "application/json" else "content"] = sent
         headers["Content-Type"] = operation.body or ""
@@ -79,6 +88,7 @@ def request_of(
         headers=headers,
         **more,
         extensions={
+            "idempotency_key": key,
             "retry": Retry(
                 total=retries if operation.repeatable else 0,
                 allowed_methods=[operation.method],
@@ -93,6 +103,11 @@ def request_of(
     )
 
 
+def timeout_of(seconds: float) -> httpx.Timeout:
+    """Of each attempt; waiting for one of 100 connections is none."""
+    return httpx.Timeout(seconds, pool=None)
+
+
 def wants_response(operation: Operation, query: Mapping[str, Any]) -> bool:
     """Whether the caller reads the answer: a file or text, for as long as it takes."""
     return operation.answer == "response" or query.get("format") not in (None, "json")
@@ -104,7 +119,8 @@ def no_answer(request: httpx.Request, error: Exception) -> LedgerError:
 
 
 def key_of(request: httpx.Request) -> str | None:
-    return request.headers.get("Idempotency-Key")
+    found: str | None = request.extensions.get("idempotency_key")
+    return found
 
 
 def data_of(operation: Operation, response: httpx.Response, parse: Any, parse_tried: Any) -> Any:
@@ -127,7 +143,8 @@ def data_of(operation: Operation, response: httpx.Response, parse: Any, parse_tr
             is_outcome_unknown=unknown and response.status_code >= 500,
         )
     if not isinstance(json, dict):
-        raise LedgerError("the answer is no JSON", response.status_code, "bad_answer", is_outcome_unknown=unknown)
+        more: dict[str, Any] = {"idempotency_key": key_of(response.request), "is_outcome_unknown": unknown}
+        raise LedgerError("the answer is no JSON", response.status_code, "bad_answer", **more)
     if operation.answer == "json":
         return parse(json) if parse else json
     chosen = parse_tried if json.get("dry_run") and parse_tried else parse

@@ -16,7 +16,8 @@ import httpx
 from httpx_retries import RetryTransport
 from httpx_sse import EventSource, ServerSentEvent
 
-from .calls import AsyncCredential, AsyncListing, Credential, LedgerError, Listing, Operation, data_of, no_answer, request_of, wants_response
+from .calls import AsyncCredential, AsyncListing, Credential, LedgerError, Listing, Operation
+from .calls import data_of, no_answer, request_of, timeout_of, wants_response
 from .resources import AsyncResources, Resources
 
 _STREAM = Operation("GET", "/v1/tenants/{slug}/events/stream", "key", answer="response")
@@ -108,7 +109,8 @@ class Ledger(_Shared, Resources):
         timeout: float = 15.0,
     ) -> None:
         super().__init__(url, tenant, key, token, scopes, retries)
-        self._client = httpx.Client(transport=RetryTransport(transport=httpx.HTTPTransport()), base_url=self._url, timeout=timeout)
+        transport = RetryTransport(transport=httpx.HTTPTransport())
+        self._client = httpx.Client(transport=transport, base_url=self._url, timeout=timeout_of(timeout))
         self._lock = threading.Lock()
         self._add_resources(self._call)
 
@@ -203,7 +205,7 @@ class AsyncLedger(_Shared, AsyncResources):
     ) -> None:
         super().__init__(url, tenant, key, token, scopes, retries)
         transport = RetryTransport(transport=httpx.AsyncHTTPTransport())
-        self._client = httpx.AsyncClient(transport=transport, base_url=self._url, timeout=timeout)
+        self._client = httpx.AsyncClient(transport=transport, base_url=self._url, timeout=timeout_of(timeout))
         self._lock = asyncio.Lock()
         self._add_resources(self._call)
 

@@ -10,7 +10,7 @@ import { currentRun } from '../../../test/run.ts';
 
 const directory = mkdtempSync(join(currentRun().directory, 'receivers-'));
 const children = newChildren();
-const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+const secrets = { 'a generated secret': 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'a secret of your own': "It's a Secret to Everybody" };
 let notifier: RunningNotifier;
 
 beforeAll(async () => {
@@ -56,7 +56,7 @@ const languages: Record<string, Language> = {
 };
 
 /** Starts one of them; answers its address and its output. */
-async function run(name: string, [command = '', ...args]: string[], database: string) {
+async function run(name: string, [command = '', ...args]: string[], secret: string, database: string) {
   const folder = join(directory, name);
   const port = await testPort();
   const url = `http://127.0.0.1:${port}/hook`;
@@ -96,11 +96,11 @@ describe.each(Object.entries(languages))('the receiver in %s', (name, { file, re
     ).toBeLessThanOrEqual(60);
   });
 
-  (program === undefined ? test.skip : test)(
-    `handles each event once, also after a restart, and refuses what is old or changed (${name})`,
-    async () => {
-      const database = join(directory, `${name}.sqlite`);
-      const first = await run(name, [program ?? '', ...args], database);
+  (program === undefined ? test.skip : test).each(Object.entries(secrets))(
+    `with %s it handles each event once, also after a restart, and refuses what is old or changed (${name})`,
+    async (kind, secret) => {
+      const database = join(directory, `${name}-${kind}.sqlite`);
+      const first = await run(name, [program ?? '', ...args], secret, database);
 
       const { tenantId, posting } = newTenant();
       const event = posting();
@@ -140,7 +140,7 @@ describe.each(Object.entries(languages))('the receiver in %s', (name, { file, re
       await until(() => Promise.resolve(first.lines().length === 3));
       await first.child.end();
 
-      const second = await run(name, [program ?? '', ...args], database);
+      const second = await run(name, [program ?? '', ...args], secret, database);
       expect(await handOn(second.url, real)).toBeLessThan(205);
       expect(first.lines()).toEqual([...first.lines().slice(0, 2), `transaction.posted ${next.id}`]);
       expect(second.lines()).toEqual([]);

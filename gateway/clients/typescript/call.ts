@@ -154,7 +154,9 @@ function outgoingOf({ url }: Transport, operation: Operation, parameters: readon
   const rest = [...parameters];
   const path = operation.path.replaceAll(/\{\w+\}/g, (name) => {
     const value = rest.shift();
-    if (value === undefined || value === '') throw new TypeError(`${name.slice(1, -1)} is empty`);
+    // A path with dots would be another route's.
+    if (value === undefined || ['', '.', '..'].includes(value))
+      throw new TypeError(`${name.slice(1, -1)} is ${JSON.stringify(value ?? '')}`);
     return encodeURIComponent(value);
   });
   const query = new URLSearchParams();
@@ -210,6 +212,8 @@ async function sendOnce(
       ...streamed,
       headers: { ...init.headers, ...authorization },
       signal,
+      // Credentials, and passwords in bodies, go to no other server.
+      redirect: 'manual',
     } as RequestInit);
     // A file is read by the caller, for as long as it takes.
     if (response.ok && wantsResponse) return { response, json: undefined };
@@ -253,7 +257,9 @@ function refusalOf(response: Response, json: unknown, idempotencyKey: string | u
   const { status, headers } = response;
   const problem = (json ?? {}) as Partial<Problem>;
   const seconds = Number(headers.get('retry-after') ?? Number.NaN);
-  return new LedgerError(problem.error ?? `the server answered ${status}`, {
+  const target = headers.get('location');
+  const other = target === null ? `the server answered ${status}` : `the server redirects to ${target}, which is not followed`;
+  return new LedgerError(problem.error ?? other, {
     status,
     code: problem.code ?? 'bad_answer',
     requestId: problem.request_id ?? headers.get('x-request-id') ?? undefined,

@@ -1,4 +1,6 @@
 // The TypeScript client against a real deployment, through a proxy that cuts connections.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { openProxy, type Proxy } from '../../../test/proxy.ts';
 import { sharedCluster } from '../../../test/shared-cluster.ts';
 import { newWallet, type Customer } from '../../../test/customer.ts';
@@ -166,6 +168,20 @@ describe('a login', () => {
     expect(await rejected(new Ledger({ url: cluster.url, tenant: 'nobody-has-this', token }).keys.list())).toMatchObject({ status: 404 });
     expect(await rejected(new Ledger({ url: cluster.url, tenant: 'acme' }).books.get())).toMatchObject({ code: 'no_credential' });
   });
+});
+
+test('a call goes to no other address than its own', async () => {
+  let followed = 0;
+  const other = createServer((request, response) => {
+    if (request.url === '/elsewhere') followed += 1;
+    response.writeHead(308, { location: '/elsewhere' }).end();
+  });
+  await new Promise<void>((done) => other.listen(0, '127.0.0.1', done));
+  const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  const error = await rejected(new Ledger({ url, tenant: 'acme', key: customer.key }).transactions.post(deposit()));
+  expect([error.status, error.message, followed]).toEqual([308, 'the server redirects to /elsewhere, which is not followed', 0]);
+  other.close();
+  for (const code of ['', '.', '..']) await expect(async () => ledger.accounts.get(code)).rejects.toThrow(TypeError);
 });
 
 test('the log is followed without a gap or a repetition over breaks, until it is left', async () => {

@@ -44,7 +44,7 @@ export function KeysPage(): ReactElement {
       </Loaded>
       {pages.more && <Button onPress={pages.more}>{common.loadMore}</Button>}
       {isCreating && <CreateDialog onClose={() => setCreating(false)} onSecret={setSecret} />}
-      <Dialog title={words.shown} isOpen={secret !== undefined} onClose={() => setSecret(undefined)}>
+      <Dialog title={words.shown} isOpen={secret !== undefined} onClose={() => setSecret(undefined)} isKept>
         {secret !== undefined && <Secret text={secret} label={words.shown} />}
       </Dialog>
     </Page>

@@ -112,7 +112,8 @@ export function Statement({ account: { account_code: code }, currency, range, on
     setProblem(undefined);
     await ledger.reports
       .accountStatement({ ...query, format })
-      .then((response) => save(response, `${code}-${currency}-${range.from}.${format}`), setProblem);
+      .then((response) => save(response, `${code}-${currency}-${range.from}.${format}`))
+      .catch(setProblem);
   };
   const actions = (
     <>

@@ -31,7 +31,7 @@ export function WebhooksPage(): ReactElement {
       <Loaded query={query} lines={4}>
         {({ config }) => (config === null ? <NoWebhook onSecret={setSecret} /> : <Configuration config={config} onSecret={setSecret} />)}
       </Loaded>
-      <Dialog title={words.secretLabel} isOpen={secret !== undefined} onClose={() => setSecret(undefined)}>
+      <Dialog title={words.secretLabel} isOpen={secret !== undefined} onClose={() => setSecret(undefined)} isKept>
         {secret !== undefined && <Secret text={secret} label={words.secretLabel} />}
       </Dialog>
       {query.data && (query.data.config !== null || query.data.hasDeliveries) && <Deliveries />}

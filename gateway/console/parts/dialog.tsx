@@ -12,12 +12,20 @@ interface DialogProps {
   children: ReactNode;
   /** `side`: along the whole height, for navigation and long details. */
   place?: 'middle' | 'side';
+  /** Only its button closes it: what it shows is shown once. */
+  isKept?: boolean;
 }
 
 /** A dialog. Escape and a click outside close it. */
-export function Dialog({ title, isOpen, onClose, children, place = 'middle' }: DialogProps): ReactElement {
+export function Dialog({ title, isOpen, onClose, children, place = 'middle', isKept = false }: DialogProps): ReactElement {
   return (
-    <ModalOverlay className="overlay" isOpen={isOpen} onOpenChange={(open) => !open && onClose()} isDismissable>
+    <ModalOverlay
+      className="overlay"
+      isOpen={isOpen}
+      onOpenChange={(open) => !open && onClose()}
+      isDismissable={!isKept}
+      isKeyboardDismissDisabled={isKept}
+    >
       <Modal className={`modal ${place}`}>
         <AriaDialog className="dialog">
           <header className="dialog-head">

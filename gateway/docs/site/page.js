@@ -74,13 +74,20 @@ function excerpt({ text, match }) {
   return `${from > 0 ? '…' : ''}${text.slice(from, from + 140)}${text.length > from + 140 ? '…' : ''}`;
 }
 
+/** Parts that have all words, or else any of the longer ones: a question has words that no page has. */
+function found(engine, words) {
+  const all = engine.search(words);
+  const processTerm = (term) => (term.length > 3 ? term.toLowerCase() : null);
+  return (all.length > 0 ? all : engine.search(words, { combineWith: 'OR', processTerm })).slice(0, 12);
+}
+
 function addSearch() {
   const [dialog, button] = [find('dialog'), find('button.search')];
   const [input, status, list] = ['input', 'p', 'ol'].map((selector) => dialog.querySelector(selector));
   let latest = 0;
   const show = async () => {
     const run = ++latest;
-    const results = input.value.trim() === '' ? [] : (await (index ??= searchIndex())).search(input.value).slice(0, 12);
+    const results = input.value.trim() === '' ? [] : found(await (index ??= searchIndex()), input.value);
     if (run !== latest) return;
     list.replaceChildren(
       ...results.map((result) => {

@@ -3,6 +3,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import pg from 'pg';
+import { Registry } from 'prom-client';
 import type { SMTPServerOptions } from 'smtp-server';
 import { local } from '../../../test/certificates.ts';
 import { freshDatabase, testPort, type FreshDatabase } from '../../../test/cluster.ts';
@@ -12,6 +13,7 @@ import { currentRun } from '../../../test/run.ts';
 import { smtpError, startMailServer, type MailServer } from '../../../test/smtp.ts';
 import { toUuid, uuidAt } from '../../platform/ids.ts';
 import { isPermanentRejection, openMailTransport } from './mail-transport.ts';
+import { MailWorker, type MailWorkerOptions } from './mail-worker.ts';
 
 jest.setTimeout(90_000);
 
@@ -380,4 +382,10 @@ describe('a mail server with users', () => {
     await identity.end();
     await server.close();
   });
+});
+
+test('where no mail was sent yet the metric is 0, with which an alert compares it', async () => {
+  const metrics = new Registry();
+  expect(new MailWorker({ metrics } as MailWorkerOptions)).toBeDefined();
+  expect(await metrics.getSingleMetricAsString('identity_mails_total')).toContain('identity_mails_total{result="sent"} 0');
 });

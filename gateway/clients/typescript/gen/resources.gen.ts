@@ -31,7 +31,7 @@ export interface Resources {
     sendVerification(options?: CallOptions): Promise<Record<string, never>>;
     /** Verify an email address. Takes the token of a mail. Login works without it; invitations can be accepted only with a verified address. */
     verifyEmail(body: T.VerifyEmailCall['body'], options?: CallOptions): Promise<T.UserData>;
-    /** Change my password. Ends all other sessions of the user at once, with their tokens. Wrong ones count as failed logins. A user without a password gets one by the mail of a password reset. */
+    /** Change my password. Ends all other sessions of the user at once, with their tokens, and all its access keys within 5 seconds. Wrong ones count as failed logins. A user without a password gets one by the mail of a password reset. */
     changePassword(body: T.ChangePasswordCall['body'], options?: CallOptions): Promise<Record<string, never>>;
     /** Mail a token that resets the password. The answer and its time are always the same, whether a user has this email or not. The token is valid for one hour. Beyond 5 mails an hour to an address nothing is sent. */
     forgotPassword(body: T.ForgotPasswordCall['body'], options?: CallOptions): Promise<Record<string, never>>;
@@ -103,7 +103,7 @@ export interface Resources {
     revoke(keyId: string, options?: CallOptions): Promise<T.RevokeApiKeyData>;
     /** Replace an API key. For owners and admins of the tenant. Creates a key with the same name, scopes, description and expiry. The old one expires after the overlap, if not before; without an overlap it is revoked. An expired or revoked key is not found. A second call creates another key and does not extend the old one. */
     rotate(keyId: string, body?: T.RotateApiKeyCall['body'], options?: CallOptions): Promise<T.RotateApiKeyData>;
-    /** Get an access key. For any member. Exchanges the login for an API key that is valid for one hour, acts for the user and has no scope beyond the role. It ends within 5 seconds of a change of the role, of the end of the membership, or of a password reset. It is not listed with the API keys. A second call creates another. */
+    /** Get an access key. For any member. Exchanges the login for an API key that is valid for one hour, acts for the user and has no scope beyond the role. It ends within 5 seconds of a change of the role, of the end of the membership, or of a new password. It is not listed with the API keys. A second call creates another. */
     access(body?: T.CreateAccessCall['body'], options?: CallOptions): Promise<T.CreateAccessData>;
   };
   accounts: {
