@@ -148,7 +148,7 @@ ifChromium('the console', () => {
     await use(
       `/t/${slug}/accounts/SETTLEMENT-NGN`,
       async (page) => {
-        await page.getByRole('group', { name: 'Statement' }).getByText('23:30').waitFor();
+        await page.getByText('23:30').waitFor();
         await page.goto(`${app.url}/t/${slug}/transactions`);
         await page.getByRole('grid').getByRole('row').nth(1).focus();
         await page.keyboard.press('Enter');
