@@ -4,6 +4,21 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
+/** The content security policy of console and guide: nothing from elsewhere, nothing inline, no script from text. */
+export const policy = [
+  `default-src 'none'`,
+  `script-src 'self'`,
+  `style-src 'self'`,
+  `img-src 'self' data:`,
+  `font-src 'self'`,
+  `connect-src 'self'`,
+  `form-action 'none'`,
+  `frame-ancestors 'none'`,
+  `base-uri 'none'`,
+  `require-trusted-types-for 'script'`,
+  `trusted-types 'none'`,
+].join('; ');
+
 const types: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -41,8 +56,8 @@ function namesIn(directory: string): string[] {
   }
 }
 
-/** Sends a file under this policy, or 304 to a browser that has it. */
-export function sendBuiltFile(request: FastifyRequest, reply: FastifyReply, file: BuiltFile, policy: string): FastifyReply {
+/** Sends a file under the policy, or 304 to a browser that has it. */
+export function sendBuiltFile(request: FastifyRequest, reply: FastifyReply, file: BuiltFile): FastifyReply {
   const { type, etag, plain, brotli } = file;
   reply.headers({ 'content-type': type, 'content-security-policy': policy, 'referrer-policy': 'no-referrer' });
   reply.headers({ 'cache-control': 'no-cache', vary: 'accept-encoding', etag });

@@ -2,26 +2,12 @@
 import { join } from 'node:path';
 import { Code, ConnectError } from '@connectrpc/connect';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { readBuiltFiles, sendBuiltFile, type BuiltFile } from './built-files.ts';
+import { policy, readBuiltFiles, sendBuiltFile, type BuiltFile } from './built-files.ts';
 import { ApiError } from './errors.ts';
 import { email, object, optional, secret } from './fields.ts';
 import { callOptions, originOf, type App } from './request-context.ts';
 import { sessionRecord, totpCode } from './routes/users.ts';
 import type { Services } from './services.ts';
-
-const policy = [
-  `default-src 'none'`,
-  `script-src 'self'`,
-  `style-src 'self'`,
-  `img-src 'self' data:`,
-  `font-src 'self'`,
-  `connect-src 'self'`,
-  `form-action 'none'`,
-  `frame-ancestors 'none'`,
-  `base-uri 'none'`,
-  `require-trusted-types-for 'script'`,
-  `trusted-types 'none'`,
-].join('; ');
 
 /** `/console`, its files, and `/console/session`. `directory` is where `gateway/console/build.ts` wrote to. */
 export function consoleRoutes(app: App, services: Services, directory = join(import.meta.dirname, 'console', 'built')): void {
@@ -44,7 +30,7 @@ export function consoleRoutes(app: App, services: Services, directory = join(imp
 
 function send(request: FastifyRequest, reply: FastifyReply, file: BuiltFile, path: string): FastifyReply {
   const up = '../'.repeat(path.split('/').length - 1);
-  if (!file.type.startsWith('text/html') || up === '') return sendBuiltFile(request, reply, file, policy);
+  if (!file.type.startsWith('text/html') || up === '') return sendBuiltFile(request, reply, file);
   return reply.header('content-type', file.type).send(file.plain.toString().replaceAll(/(href|src)="/g, `$&${up}`));
 }
 

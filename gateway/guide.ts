@@ -4,19 +4,6 @@ import { readBuiltFiles, sendBuiltFile, type BuiltFile } from './built-files.ts'
 import { ApiError } from './errors.ts';
 import type { App } from './request-context.ts';
 
-const policy = [
-  `default-src 'none'`,
-  `script-src 'self'`,
-  `style-src 'self'`,
-  `img-src 'self' data:`,
-  `connect-src 'self'`,
-  `form-action 'none'`,
-  `frame-ancestors 'none'`,
-  `base-uri 'none'`,
-  `require-trusted-types-for 'script'`,
-  `trusted-types 'none'`,
-].join('; ');
-
 /** `/docs/guide/*`; 404 where nothing is built. */
 export function guidePages(app: App, directory = join(import.meta.dirname, 'docs', 'built')): void {
   let files: Map<string, BuiltFile> | undefined;
@@ -31,7 +18,7 @@ export function guidePages(app: App, directory = join(import.meta.dirname, 'docs
       const withoutSlash = path?.replace(/\/$/, '') ?? '';
       if (!file && files.has(`${withoutSlash}.html`)) return reply.redirect(`../${withoutSlash.split('/').at(-1) ?? ''}`);
       if (!file) throw new ApiError('route_not_found');
-      return sendBuiltFile(request, reply, file, policy);
+      return sendBuiltFile(request, reply, file);
     });
   }
 }
