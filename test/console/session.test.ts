@@ -114,7 +114,7 @@ async function endElsewhere({ email, password }: Person): Promise<void> {
     const other = await cluster.tenant();
     await logIn(tab, other.owner);
     await overviewShown(tab);
-    await page.getByText('There is no such page').waitFor();
+    await page.getByText('You are not a member of this tenant').waitFor();
     await page.goto(url);
     await page.getByText(`${other.slug} · owner`).waitFor();
     expect(await page.getByText(slug).count()).toBe(0);
