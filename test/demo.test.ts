@@ -5,10 +5,9 @@ import type { Item } from '../deploy/local/demo/journal.ts';
 import { yearOfBusiness } from '../deploy/local/demo/year.ts';
 import { root } from '../deploy/local/plan.ts';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
-import type { Cluster } from './cluster.ts';
+import { startCluster, type Cluster } from './cluster.ts';
 import { until } from './polling.ts';
 import { bareEnvironment } from './run.ts';
-import { sharedCluster } from './shared-cluster.ts';
 
 const size = { customers: 12, transactions: 1_100 };
 const items = (end: string): Item[] => [...yearOfBusiness(size, new Date(end), 42)].flat();
@@ -48,7 +47,8 @@ describe('the demo', () => {
   const get = async (path: string) => (await cluster.rest('GET', `/v1/tenants/demo/${path}`, { key: demo.key })).body.data;
 
   beforeAll(async () => {
-    cluster = await sharedCluster();
+    // Its own, as the tests of the console fill the shared one.
+    cluster = await startCluster();
     const options = { url: cluster.url, mailDirectory: cluster.mailDirectory, size };
     const stopsAt = (line: string) => {
       if (/[1-9].* of about/.test(line)) throw new Error('interrupted');
@@ -57,7 +57,10 @@ describe('the demo', () => {
     // It goes on with the plan of the first run.
     demo = await fillDemo({ ...options, size: { customers: 1, transactions: 1 } });
   }, 120_000);
-  afterAll(() => demo.receiver?.close());
+  afterAll(async () => {
+    await demo.receiver?.close();
+    await cluster.stop();
+  });
 
   test('completes what was interrupted, with the balances of its plan', async () => {
     expect(demo).toMatchObject({ changed: true, slug: 'demo', email: 'demo@example.com' });
