@@ -201,6 +201,7 @@ async function newPlan(options: ClusterOptions, databases: Record<Service, Fresh
     internalToken: newPassword(),
     jwtPrivateKey: newSigningKey(),
     identityEncryptionKey: newEncryptionKey(),
+    subjectEncryptionKey: newEncryptionKey(),
     webhookEncryptionKey: newEncryptionKey(),
     mailDirectory: mkdtempSync(join(currentRun().directory, 'mail-')),
     publicUrl,

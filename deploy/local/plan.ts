@@ -27,6 +27,8 @@ export interface DeploymentPlan {
   /** `id:base64 of 32 bytes`. */
   identityEncryptionKey: string;
   /** The same. */
+  subjectEncryptionKey: string;
+  /** The same. */
   webhookEncryptionKey: string;
   /** Where mails are written as files, unless the environment says. */
   mailDirectory: string;
@@ -74,6 +76,7 @@ export function serviceChild(service: Server, replica: number, plan: DeploymentP
       JWT_PRIVATE_KEY: plan.jwtPrivateKey,
       LEDGER_ADDR: plan.addresses.ledger.join(','),
       IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey,
+      SUBJECT_ENCRYPTION_KEY: plan.subjectEncryptionKey,
       ...unlessSet(plan, 'MAIL_DIR', plan.mailDirectory),
       ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
     }),

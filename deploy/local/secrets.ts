@@ -13,6 +13,8 @@ export interface Secrets {
   jwtPrivateKey: string;
   /** Encrypts secrets of second factors: `id:base64 of 32 bytes`. */
   identityEncryptionKey: string;
+  /** Encrypts keys and names of subjects of personal data, likewise. */
+  subjectEncryptionKey: string;
   /** Encrypts webhook secrets, likewise. */
   webhookEncryptionKey: string;
   /** The password of the embedded server's superuser. */
@@ -43,6 +45,7 @@ export async function loadSecrets(dataDirectory: string, roles: string[], embedd
     internalToken: stored.internalToken ?? newPassword(),
     jwtPrivateKey: stored.jwtPrivateKey ?? newSigningKey(),
     identityEncryptionKey: stored.identityEncryptionKey ?? newEncryptionKey(),
+    subjectEncryptionKey: stored.subjectEncryptionKey ?? newEncryptionKey(),
     webhookEncryptionKey: stored.webhookEncryptionKey ?? newEncryptionKey(),
     postgresPassword: stored.postgresPassword ?? newPassword(),
     postgresPort: embedded ? await portFor(stored.postgresPort) : (stored.postgresPort ?? 0),

@@ -51,6 +51,7 @@ const ownVariables = [
   'INTERNAL_TOKEN',
   'JWT_PRIVATE_KEY',
   'IDENTITY_ENCRYPTION_KEY',
+  'SUBJECT_ENCRYPTION_KEY',
   'WEBHOOK_ENCRYPTION_KEY',
 ].flatMap((name) => [name, `${name}_FILE`]);
 
@@ -107,6 +108,7 @@ async function start(): Promise<void> {
     internalToken: settings.internalToken ?? secrets.internalToken,
     jwtPrivateKey: settings.jwtPrivateKey ?? secrets.jwtPrivateKey,
     identityEncryptionKey: settings.identityEncryptionKey ?? secrets.identityEncryptionKey,
+    subjectEncryptionKey: settings.subjectEncryptionKey ?? secrets.subjectEncryptionKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
     mailDirectory: join(dataDirectory, 'mail'),
     publicUrl: localUrl(settings.host, settings.port),
@@ -140,6 +142,7 @@ function readSettings(settings: Settings) {
     internalToken: settings.optional('INTERNAL_TOKEN'),
     jwtPrivateKey: settings.optional('JWT_PRIVATE_KEY'),
     identityEncryptionKey: settings.optional('IDENTITY_ENCRYPTION_KEY'),
+    subjectEncryptionKey: settings.optional('SUBJECT_ENCRYPTION_KEY'),
     webhookEncryptionKey: settings.optional('WEBHOOK_ENCRYPTION_KEY'),
     production: isProduction(settings),
   };

@@ -249,6 +249,7 @@ describe('start', () => {
     INTERNAL_TOKEN: 'token',
     JWT_PRIVATE_KEY: signingKey,
     IDENTITY_ENCRYPTION_KEY: encryptionKey,
+    SUBJECT_ENCRYPTION_KEY: encryptionKey,
     PORT: '0',
   });
 
