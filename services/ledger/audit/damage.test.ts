@@ -37,7 +37,7 @@ const changed: Record<string, (column: string) => string> = {
 };
 
 // Columns that are not derived from the log.
-const notDerived = ['rebuilt', 'traceparent'];
+const notDerived = ['rebuilt', 'frozen_at', 'traceparent'];
 
 /** What a column is set to: another value or, where it is required, null. */
 function changeOf({ name, type }: Column, to: 'other' | 'null'): string {
