@@ -185,7 +185,10 @@ export const metadata = Type.Unsafe<Record<string, unknown>>({
   example: { order: 42 },
 });
 /** The client's name of a subject of personal data. */
-export const subjectName = text(255, { description: 'Your own name of the person, for example a customer number.', example: 'customer-42' });
+export const subjectName = text(255, {
+  description: 'Your own name of the person, for example a customer number.',
+  example: 'customer-42',
+});
 export const email = text(254, { format: 'email', example: 'ada@example.com' });
 export const flag = Type.Unsafe<boolean>({ type: 'boolean' });
 

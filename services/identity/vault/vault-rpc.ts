@@ -28,7 +28,10 @@ export function vaultCalls({ vault, erasures, tenants }: Parts): ServiceImpl<typ
     open: answer(async (request, { signal }) => {
       const tenant = tenantUuid(request.tenantId);
       checkCount('sealed', request.sealed.length);
-      const all = request.sealed.map(({ transactionId, item }) => ({ ...sealedOf(item), transactionId: checkedTransaction(transactionId) }));
+      const all = request.sealed.map(({ transactionId, item }) => ({
+        ...sealedOf(item),
+        transactionId: checkedTransaction(transactionId),
+      }));
       return { items: await tenants.run(tenant, signal, () => vault.open(tenant, all, request.statesOnly)) };
     }),
     findSubject: answer(async (request, { signal }) => {

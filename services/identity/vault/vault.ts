@@ -100,7 +100,11 @@ export class Vault {
    * Deletes a subject's key and name, and notes the erasure, which is to be finished in the ledger. Answers the one that is not finished where the
    * name's newest subject is erased already. Throws `subject_not_found`.
    */
-  async erase(tenant: string, name: string, { reason, actor, requestId }: { reason: string; actor: string; requestId: string }): Promise<Erasure> {
+  async erase(
+    tenant: string,
+    name: string,
+    { reason, actor, requestId }: { reason: string; actor: string; requestId: string },
+  ): Promise<Erasure> {
     const hash = await this.hashOf(tenant, name);
     const { rows } = await inTransaction(this.pool, [tenant], async (client) => {
       const noted = await client.query<Erasure>(
@@ -145,7 +149,12 @@ export class Vault {
         `insert into subjects (tenant_id, id, name_hash, secret, created_at)
           select $1, id, hash, secret, clock_timestamp() from unnest($2::uuid[], $3::bytea[], $4::text[]) as made (id, hash, secret)
           on conflict (tenant_id, name_hash) do nothing`,
-        [tenant, uuidArray(made.map(({ id }) => id)), bytesArray(made.map(({ hash }) => hash)), textArray(made.map(({ secret }) => secret))],
+        [
+          tenant,
+          uuidArray(made.map(({ id }) => id)),
+          bytesArray(made.map(({ hash }) => hash)),
+          textArray(made.map(({ secret }) => secret)),
+        ],
       ),
     );
   }

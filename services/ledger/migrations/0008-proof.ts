@@ -4,7 +4,17 @@ import { tenantPolicy } from '../../platform/postgres.ts';
 import { deleteTenant } from './delete-tenant.ts';
 import { freezeTenant } from './freeze-tenant.ts';
 
-const tables = ['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'erased_subjects', 'uploads'];
+const tables = [
+  'freezes',
+  'verifications',
+  'trees',
+  'tiles',
+  'checkpoints',
+  'redactions',
+  'subject_transactions',
+  'erased_subjects',
+  'uploads',
+];
 
 export class Proof extends Migration {
   override up(): void {
@@ -74,7 +84,17 @@ export class Proof extends Migration {
     this.addSql('revoke execute on function freeze_tenant from public');
     this.addSql(
       deleteTenant([
-        ...['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'erased_subjects', 'uploads'],
+        ...[
+          'freezes',
+          'verifications',
+          'trees',
+          'tiles',
+          'checkpoints',
+          'redactions',
+          'subject_transactions',
+          'erased_subjects',
+          'uploads',
+        ],
         ...['search_indexes', 'transaction_texts', 'volumes', 'filters', 'job_chunks', 'jobs', 'holds', 'hold_entries', 'parts'],
         ...['definitions', 'velocity', 'balances', 'accounts', 'entries', 'shifted_entries', 'shifted_months', 'shifted_transactions'],
         ...['transaction_metadata', 'periods', 'books', 'transactions', 'log'],
