@@ -53,7 +53,7 @@ describe('row-level security', () => {
       const audit = `insert into tenant_audit values ($1, 1, $2, 'tenant.created', null, null, null, null, now(), '{}', $3, $3)`;
       return service.query(audit, [tenant, key, '0'.repeat(64)]);
     }
-    if (table === 'vaults') return service.query(`insert into vaults values ($1, 'encrypted')`, [tenant]);
+    if (table === 'vaults') return service.query(`insert into vaults values ($1, 'encrypted', now())`, [tenant]);
     if (table === 'subjects') {
       return service.query(`insert into subjects values ($1, $2, decode($3, 'hex'), 'encrypted', now())`, [tenant, key, '0'.repeat(64)]);
     }

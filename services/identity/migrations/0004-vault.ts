@@ -7,7 +7,8 @@ export class Vault extends Migration {
     // Under `hash_key`, encrypted, names are hashed: a new SUBJECT_ENCRYPTION_KEY must not hide them.
     this.addSql(`create table vaults (
       tenant_id uuid primary key references tenants,
-      hash_key text not null
+      hash_key text not null,
+      created_at timestamptz not null
     )`);
     // `secret`: key and name, encrypted. An erased subject keeps its id alone.
     this.addSql(`create table subjects (

@@ -1,6 +1,6 @@
 // The gRPC calls of the vault: check the request's fields, then seal, open, find or erase.
 import type { ServiceImpl } from '@connectrpc/connect';
-import { VaultService, type PersonalData, type SealedItem as SealedMessage } from '../../../proto/gen/identity/v1/vault_pb.js';
+import type { PersonalData, SealedItem as SealedMessage, VaultService } from '../../../proto/gen/identity/v1/vault_pb.js';
 import { toId } from '../../platform/ids.ts';
 import { answer } from '../calls.ts';
 import * as field from '../fields.ts';
