@@ -9,7 +9,7 @@ import { migrate } from '../platform/migration.ts';
 import { inTransaction, openPool, readTenant, setTenants, type Pool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { appendOnly, auditorTables, kept, migrationNames } from './schema.ts';
+import { appendOnly, auditorTables, kept, migrationNames, ownerTables } from './schema.ts';
 
 let ledger: RunningLedger;
 let admin: pg.Client;
@@ -23,7 +23,8 @@ const tables = [
   ...['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', ...holdTables, 'definitions', 'velocity'],
   ...relayTables,
   ...auditorTables,
-  'deleted_tenants',
+  ...ownerTables,
+  ...['redactions', 'subject_transactions', 'deleted_tenants'],
   ...['filters', 'books', 'periods', 'shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
 ];
 const logger = openLog('test', 'silent');
@@ -49,7 +50,12 @@ const inserts = [
 
 /** Indexes by which loops find due holds and jobs of all tenants; and one of words, each with its tenant. */
 const otherFirst: Record<string, string> = { holds_due: 'expires_at', jobs_expired: 'expires_at', transaction_texts_words: 'words' };
-const readOnly = [...appendOnly, ...auditorTables];
+/** Tables in which loops look for work across tenants, each by a policy of its own. */
+const loops = [
+  ...[relayTables, ['holds', 'freezes'], ['jobs']],
+  ['heads', 'books', 'search_indexes', 'freezes', 'verifications', 'trees', 'checkpoints'],
+];
+const readOnly = [...appendOnly, ...auditorTables, ...ownerTables];
 
 beforeAll(async () => {
   ledger = await startLedger();
@@ -186,7 +192,7 @@ describe.each(tables)('%s', (table) => {
     expect(rows[0]).toEqual({
       enabled: true,
       forced: true,
-      policies: [...relayTables, 'holds', 'jobs', 'heads', 'books', 'search_indexes'].includes(table) ? 3 : 2,
+      policies: 2 + loops.filter((readable) => readable.includes(table)).length,
     });
     const keys = await admin.query<{ name: string; first: string }>(
       `select indexrelid::regclass::text as name, attname as first from pg_index join pg_attribute on attrelid = indrelid and attnum = indkey[0]
@@ -206,7 +212,7 @@ describe.each(tables)('%s', (table) => {
   });
 });
 
-test('the setting of the expiry loop shows it every tenant’s holds, which it can’t change, and no other table', async () => {
+test('the setting of the expiry loop shows it every tenant’s holds and freezes, which it can’t change, and no other table', async () => {
   const due = <Result>(tenants: string[], work: (client: pg.PoolClient) => Promise<Result>) =>
     as(tenants, async (client) => {
       await client.query(`select set_config('app.due', 'on', true)`);
@@ -214,7 +220,7 @@ test('the setting of the expiry loop shows it every tenant’s holds, which it c
     });
   const all = [mine.tenant, theirs.tenant, third.tenant].sort();
   expect(await due([], (client) => tenantsSeen(client, 'holds'))).toEqual(all);
-  for (const table of tables.filter((name) => name !== 'holds')) {
+  for (const table of tables.filter((name) => name !== 'holds' && name !== 'freezes')) {
     expect([table, await due([mine.tenant], (client) => tenantsSeen(client, table))]).toEqual([table, [mine.tenant]]);
   }
   const expire = `update holds set status = 'expired'`;
