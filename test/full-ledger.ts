@@ -2,7 +2,7 @@
 import { capture, holdCalls, release } from './hold-commands.ts';
 import { entries, refusal, type LedgerClient } from './ledger.ts';
 
-/** A row in each table that a ledger by itself leaves empty, for the tenant `$1`. */
+/** A row in each table of the auditor, for the tenant `$1`. */
 export const auditorInserts = [
   `insert into jobs (tenant_id, id, kind, scope, parameters, actor, request_id, status, done, total, created_at, runs)
     values ($1, $1, 'x', 'x', '{}', 'k', '', 'queued', 0, 0, now(), 0)`,
@@ -13,11 +13,9 @@ export const auditorInserts = [
   `insert into trees values ($1, 1, decode(repeat('00', 32), 'hex'), 1)`,
   `insert into tiles values ($1, 1, 0, decode(repeat('00', 32), 'hex'))`,
   `insert into checkpoints values ($1, 1, 1, decode(repeat('00', 32), 'hex'), 'x', now())`,
-  `insert into verifications (tenant_id, started_at, finished_at, worked_ms, events, findings, report) values ($1, now(), now(), 1, 1, 0, '')`,
+  `insert into verifications values ($1, 1, decode(repeat('00', 32), 'hex'), now(), now(), now(), 1, 1, 0, '')`,
   `insert into uploads values ($1, $1, 0, '')`,
   `insert into freezes values ($1, 1, now(), 'x')`,
-  `insert into redactions values ($1, 1, decode(repeat('00', 32), 'hex'))`,
-  `insert into subject_transactions values ($1, $1, 1)`,
 ];
 
 /** Fills a tenant's ledger: accounts, postings of each kind, limits and holds. */
