@@ -64,7 +64,12 @@ export const orNull = (text: string | undefined): string => (text === undefined 
 const originJson = (origin: Origin | undefined): string => (origin ? JSON.stringify(originRecord(origin)) : 'null');
 
 /** Personal data as all see it who can't open it. */
-export const sealedRecord = (subjectId: string): Record<string, string | null> => ({ subject_id: subjectId, subject: null, data: null, state: 'sealed' });
+export const sealedRecord = (subjectId: string): Record<string, string | null> => ({
+  subject_id: subjectId,
+  subject: null,
+  data: null,
+  state: 'sealed',
+});
 
 /** What a posted transaction has of personal data, sealed, and of redacted fields. */
 export const personalRecord = ({

@@ -182,7 +182,10 @@ export class Vault {
     const { rows } = await inTransaction(this.pool, [tenant], async (client) => {
       if (make) {
         const key = this.secrets.encrypt(owner, newKey().toString('base64'));
-        await client.query('insert into vaults (tenant_id, hash_key, created_at) values ($1, $2, clock_timestamp()) on conflict do nothing', [tenant, key]);
+        await client.query(
+          'insert into vaults (tenant_id, hash_key, created_at) values ($1, $2, clock_timestamp()) on conflict do nothing',
+          [tenant, key],
+        );
       }
       return client.query<{ hash_key: string }>('select hash_key from vaults where tenant_id = $1', [tenant]);
     }).catch((error: unknown) => {
