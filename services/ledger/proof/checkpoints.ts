@@ -1,12 +1,12 @@
 // Signs checkpoints of trees: nothing that contradicts what was signed before, in the database or in files, which freezes the tenant instead.
 import type { KeyObject } from 'node:crypto';
 import { tenantId } from '../../platform/ids.ts';
-import { inTransaction, type Client, type Connections } from '../../platform/postgres.ts';
+import { epochMs, inTransaction, readTenant, type Client, type Connections, type Statement } from '../../platform/postgres.ts';
 import { Refusal } from '../accounting.ts';
 import type { CheckpointFiles, SignedHead } from './checkpoint-files.ts';
 import { followLogs } from './follow.ts';
 import { treeRoot } from './merkle.ts';
-import { checkpointText, signNote, verifierKey } from './note.ts';
+import { checkpointText, keyIdText, signNote, verifierKey } from './note.ts';
 import { queryOf, storedSubtrees } from './stored-tiles.ts';
 
 /** A signed checkpoint. */
@@ -33,12 +33,6 @@ class Contradiction extends Error {}
 const maxBehind = 20_000;
 const stepEvents = 2_000;
 
-/** The columns of a {@link Checkpoint}. */
-export const checkpointColumns = 'origin, size::float8 as size, root, note';
-
-/** The condition on a tenant's (`$1`) checkpoints that are of its present origin. */
-export const presentOrigin = 'origin = coalesce((select origin from trees where tenant_id = $1), 1)';
-
 /** Signs trees, one at a time for each tenant. */
 export class Checkpoints {
   private readonly options: CheckpointOptions;
@@ -49,13 +43,33 @@ export class Checkpoints {
   }
 
   /** The name of a log and of the keys that sign its checkpoints. */
-  nameOf(tenant: string, origin: number): string {
+  private nameOf(tenant: string, origin: number): string {
     return `${this.options.origin}/${tenantId(tenant)}${origin > 1 ? `/${origin}` : ''}`;
   }
 
-  /** The verifier keys of a log; the first signs. */
-  verifierKeys(tenant: string, origin: number): string[] {
-    return this.options.keys.map((key) => verifierKey(this.nameOf(tenant, origin), key));
+  /** The keys that sign a log, and those that did: of its present origin and of earlier ones. */
+  async keysOf(connections: Connections, tenant: string): Promise<{ vkey: string; retiredMs: number | undefined }[]> {
+    const [rows, trees] = await readTenant<[{ origin: number; key_id: string; last_ms: number }[], { origin: number }[]]>(
+      connections,
+      tenant,
+      {
+        name: 'checkpoint_keys',
+        text: `select origin, key_id, ${epochMs('max(signed_at)')} as last_ms from checkpoints where tenant_id = $1 group by 1, 2`,
+        values: [tenant],
+      },
+      { name: 'tree_origin', text: 'select origin from trees where tenant_id = $1', values: [tenant] },
+    );
+    const present = trees[0]?.origin ?? 1;
+    const [signing, ...retired] = this.options.keys;
+    const lastMs = (origin: number, key: KeyObject) =>
+      rows.find((row) => row.origin === origin && row.key_id === keyIdText(this.nameOf(tenant, origin), key))?.last_ms;
+    const former = [...new Set([present, ...rows.map(({ origin }) => origin)])].flatMap((origin) =>
+      [...(origin === present ? [] : [signing]), ...retired].flatMap((key) => {
+        const retiredMs = lastMs(origin, key);
+        return retiredMs === undefined ? [] : [{ vkey: verifierKey(this.nameOf(tenant, origin), key), retiredMs }];
+      }),
+    );
+    return [{ vkey: verifierKey(this.nameOf(tenant, present), signing), retiredMs: undefined }, ...former];
   }
 
   /** The origin that follows where a log was rewound. */
@@ -64,10 +78,9 @@ export class Checkpoints {
     return Math.max(origin, last?.origin ?? 0) + 1;
   }
 
-  /** Whether files say that more was signed than a log of this size and origin has. */
-  async isBehindFiles(tenant: string, { size, origin }: Omit<SignedHead, 'root'>): Promise<boolean> {
-    const [last] = await this.options.files.last(tenantId(tenant), 1);
-    return last !== undefined && (last.origin > origin || (last.origin === origin && last.size > size));
+  /** What was last signed of a log, by the files. */
+  async lastInFiles(tenant: string): Promise<SignedHead | undefined> {
+    return (await this.options.files.last(tenantId(tenant), 1))[0];
   }
 
   /**
@@ -129,8 +142,8 @@ export class Checkpoints {
     await checkAgainst(tree, await this.options.files.last(id, 2));
     await client.query({
       name: 'add_checkpoint',
-      text: `insert into checkpoints (tenant_id, origin, size, root, note, signed_at) values ($1, $2, $3, $4, $5, clock_timestamp())`,
-      values: [tenant, origin, size, head.root, note],
+      text: `insert into checkpoints (tenant_id, origin, size, root, note, key_id, signed_at) values ($1, $2, $3, $4, $5, $6, clock_timestamp())`,
+      values: [tenant, origin, size, head.root, note, keyIdText(name, this.options.keys[0])],
     });
     return { ...head, note };
   }
@@ -162,11 +175,12 @@ async function lockState(client: Client, tenant: string): Promise<[SignState | u
   return [states.rows[0], checkpoints.rows[0]];
 }
 
-/** The statement that reads the newest checkpoint of a tenant. */
-export function newestCheckpoint(tenant: string): { name: string; text: string; values: unknown[] } {
+/** The statement that reads the newest {@link Checkpoint} of a tenant, of its present origin. */
+export function newestCheckpoint(tenant: string): Statement {
   return {
     name: 'newest_checkpoint',
-    text: `select ${checkpointColumns} from checkpoints where tenant_id = $1 and ${presentOrigin} order by checkpoints.size desc limit 1`,
+    text: `select origin, size::float8 as size, root, note from checkpoints
+      where tenant_id = $1 and origin = coalesce((select origin from trees where tenant_id = $1), 1) order by checkpoints.size desc limit 1`,
     values: [tenant],
   };
 }

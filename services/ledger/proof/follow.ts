@@ -118,7 +118,8 @@ async function followEvents(state: TreeState, events: FollowedEvent[], { nextOri
     if (Number(sequence) !== state.size + 1) return `event ${state.size + 1} is missing in the log`;
     if (!linkHash(state.hash, headerOf(event), payloadHash).equals(hash))
       return `event ${sequence}: its hash does not follow from its content and from the event before`;
-    if (Number(sequence) === state.head && !hash.equals(state.head_hash)) return `event ${sequence}: its hash is not that of the log's head`;
+    if (Number(sequence) === state.head && !hash.equals(state.head_hash))
+      return `event ${sequence}: its hash is not that of the log's head`;
     if (payload && fromBinary(BooksUnfrozenSchema, payload).rewound) state.origin = await nextOrigin(state.tenant, state.origin);
     state.size += 1;
     state.hash = hash;

@@ -4,6 +4,7 @@ import { Counter, type Registry } from 'prom-client';
 import { inTransaction, withClient, type Pool } from '../../platform/postgres.ts';
 import type { Logger } from '../../platform/telemetry.ts';
 import { Refusal } from '../accounting.ts';
+import type { SignedHead } from './checkpoint-files.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
 /** What the signer needs. */
@@ -43,8 +44,8 @@ export class CheckpointSigner {
   private readonly options: SignerOptions;
   private readonly closed = new AbortController();
   private readonly signed: Counter;
-  /** Tenants whose files were compared with the log, with the size that the files have. */
-  private readonly compared = new Set<string>();
+  /** What was last signed of each tenant, as far as this process knows: a restored log may never grow again, and is to be noticed all the same. */
+  private readonly known = new Map<string, Pick<SignedHead, 'origin' | 'size'>>();
   /** The day on which a tenant's old checkpoints were last deleted. */
   private readonly thinned = new Map<string, string>();
   private readonly loop: Promise<void>;
@@ -82,9 +83,7 @@ export class CheckpointSigner {
 
   private async round(): Promise<void> {
     const { pool, everyMs } = this.options;
-    const { rows } = await withClient(pool, (client) =>
-      client.query<LogState>({ name: 'log_states', text: logStates, values: [everyMs] }),
-    );
+    const { rows } = await withClient(pool, (client) => client.query<LogState>({ name: 'log_states', text: logStates, values: [everyMs] }));
     const errors: unknown[] = [];
     const waiting = rows.values();
     // While one waits for the disk, another signs.
@@ -103,11 +102,12 @@ export class CheckpointSigner {
 
   private async look({ tenant, head, origin, size, signed, due }: LogState): Promise<void> {
     const { pool, checkpoints } = this.options;
-    // A restored log may never grow again, and is to be noticed all the same.
-    const isBehind = signed > head || (!this.compared.has(tenant) && (await checkpoints.isBehindFiles(tenant, { origin, size: head })));
-    this.compared.add(tenant);
-    if (!isBehind && !(due && size > signed)) return;
-    await checkpoints.cover(pool, tenant, isBehind ? head + 1 : signed + 1);
+    const known = this.known.get(tenant) ?? (await checkpoints.lastInFiles(tenant)) ?? { origin, size: signed };
+    this.known.set(tenant, known);
+    const isRestored = known.origin > origin || (known.origin === origin && known.size > head) || signed > head;
+    if (!isRestored && !(due && size > signed)) return;
+    const checkpoint = await checkpoints.cover(pool, tenant, isRestored ? head + 1 : signed + 1);
+    if (checkpoint) this.known.set(tenant, { origin: checkpoint.origin, size: checkpoint.size });
     this.signed.inc({ outcome: 'signed' });
     await this.thin(tenant);
   }

@@ -61,7 +61,7 @@ function entryBundles(tenant: string, positions: number[]): Statement {
 
 /** The hashes of the events under a tile of level 0, concatenated: the entries of the log. */
 export async function readEntries(query: Query, tenant: string, position: number): Promise<Buffer> {
-  const [[bundle] = []] = (await query(entryBundles(tenant, [position]))) as [EntryBundle[]];
+  const [[bundle]] = (await query(entryBundles(tenant, [position]))) as [EntryBundle[]];
   return bundle?.hashes ?? Buffer.alloc(0);
 }
 
