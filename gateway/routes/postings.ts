@@ -94,6 +94,7 @@ export const postingIdempotency = idempotencyDoc(
 
 const exampleBody = { idempotency_key: 'deposit-42', description: 'Deposit by card', reference: 'INV-1001', metadata: { order: 42 } };
 const exampleSingle = { ...exampleBody, idempotency_key: 'credit-43', description: 'Credit of unknown origin', reference: 'INV-1002' };
+const examplePersonal = [{ subject: 'customer-42', data: { name: 'Ada Lovelace' } }];
 const exampleLines = [
   { account_code: 'SETTLEMENT-USD', amount: '100.00', side: 'debit', currency: 'USD' },
   { account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' },
@@ -205,7 +206,10 @@ export function postingRoutes(app: App, services: Services): void {
           summary: 'Post a balanced transaction',
           description: postingIdempotency,
           idempotent: true,
-          bodies: { deposit: { ...exampleBody, entries: exampleLines } },
+          bodies: {
+            customer: { idempotency_key: 'deposit-44', entries: exampleLines, personal: examplePersonal },
+            deposit: { ...exampleBody, entries: exampleLines },
+          },
           answers: answers(exampleTransaction),
           errors: [...postingErrors, ...timeErrors, 'future_dated', 'unbalanced'],
           errorFields: entriesErrorFields,

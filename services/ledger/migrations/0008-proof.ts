@@ -120,12 +120,14 @@ export class Proof extends Migration {
       primary key (tenant_id, level, position)
     )`);
     this.addSql('alter table tiles alter column hashes set storage external');
+    // Of each origin the newest is the last word. `key_id`: of the key that signed, 8 hexadecimal digits.
     this.addSql(`create table checkpoints (
       tenant_id uuid not null,
       origin integer not null,
       size bigint not null,
       root bytea not null check (length(root) = 32),
       note text not null,
+      key_id text not null,
       signed_at timestamptz not null,
       primary key (tenant_id, origin, size)
     )`);
