@@ -34,6 +34,8 @@ export const webhookEvents = [
 ] as const;
 /** Formats of exports. */
 export const exportFormats = ['ndjson', 'csv'] as const;
+/** Formats of proofs. */
+export const proofFormats = ['json', 'tlog-proof'] as const;
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Kinds of transactions. */

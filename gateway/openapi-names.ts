@@ -48,6 +48,10 @@ export const verbs: Record<string, Record<string, string>> = {
     ...{ events: 'exportEvents', transactions: 'exportTransactions', entries: 'exportEntries' },
     ...{ accounts: 'exportAccounts', balances: 'exportBalances', everything: 'exportEverything' },
   },
+  proofs: {
+    ...{ transaction: 'getTransactionProof', event: 'getEventProof', checkpoint: 'getCheckpoint', consistency: 'getConsistency' },
+    ...{ keys: 'listCheckpointKeys', tile: 'getTile', entries: 'getTileEntries' },
+  },
   events: { list: 'listEvents', stream: 'streamEvents' },
   webhooks: {
     ...{ configure: 'configureWebhook', get: 'getWebhook', update: 'updateWebhook', delete: 'deleteWebhook' },

@@ -1993,6 +1993,42 @@ export type ListEventsResult = {
     data: ListEventsData;
 };
 
+export type ProofData = {
+    proof: Proof;
+};
+
+export type ProofResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: ProofData;
+};
+
+export type GetConsistencyData = {
+    consistency: Consistency;
+};
+
+export type GetConsistencyResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: GetConsistencyData;
+};
+
+export type ListCheckpointKeysData = {
+    keys: Array<CheckpointKey>;
+};
+
+export type ListCheckpointKeysResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: ListCheckpointKeysData;
+};
+
 export type WebhookHeaderInput = {
     /**
      * Each name once, whatever its case.
@@ -3574,6 +3610,61 @@ export type Job = {
     expires_at: string | null;
 };
 
+export type Proof = {
+    /**
+     * Its leaf in the tree is `sequence` − 1.
+     */
+    sequence: number;
+    /**
+     * The exact text that is hashed: tenant, sequence, id, type, time, actor and request id of the event.
+     */
+    header: string;
+    /**
+     * Base64 of a `ledger.v1` message; null: redacted since.
+     */
+    payload: string | null;
+    /**
+     * SHA-256 of the payload as it was posted.
+     */
+    payload_hash: string;
+    /**
+     * The hash of the event before; of the first 64 zeros.
+     */
+    previous_hash: string;
+    /**
+     * sha256(`previous_hash` ‖ sha256(`header`) ‖ `payload_hash`), all as bytes. It is the data of the leaf.
+     */
+    hash: string;
+    /**
+     * From the leaf’s sibling up to the root: hashes of 32 bytes in base64.
+     */
+    path: Array<string>;
+    /**
+     * Signed note: origin, size and root of the tree, and its signatures.
+     */
+    checkpoint: string;
+};
+
+export type Consistency = {
+    old: number;
+    new: number;
+    /**
+     * Hashes of 32 bytes in base64.
+     */
+    path: Array<string>;
+};
+
+export type CheckpointKey = {
+    /**
+     * Name, id and public key, as C2SP signed-note has it.
+     */
+    vkey: string;
+    /**
+     * When another key took its place; null: it signs.
+     */
+    retired_at: string | null;
+};
+
 export type ReportColumn = {
     /**
      * Its last day.
@@ -4657,6 +4748,8 @@ export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
 export type ErrorCode = 'invalid_json' | 'validation_failed' | 'invalid_delivery_id' | 'malformed_request' | 'unauthenticated' | 'totp_required' | 'forbidden' | 'tenant_suspended' | 'tenant_closed' | 'email_unverified' | 'route_not_found' | 'tenant_not_found' | 'account_not_found' | 'transaction_not_found' | 'hold_not_found' | 'limit_not_found' | 'job_not_found' | 'filter_not_found' | 'event_not_found' | 'tile_not_found' | 'subject_not_found' | 'key_not_found' | 'member_not_found' | 'invitation_not_found' | 'provider_not_found' | 'webhook_not_configured' | 'delivery_not_found' | 'method_not_allowed' | 'request_timeout' | 'email_taken' | 'slug_taken' | 'member_exists' | 'last_owner' | 'account_code_taken' | 'books_frozen' | 'books_not_empty' | 'index_building' | 'chart_exists' | 'version_conflict' | 'account_not_empty' | 'account_is_system' | 'already_reversed' | 'hold_ended' | 'job_not_finished' | 'delivery_not_failed' | 'webhook_disabled' | 'payload_too_large' | 'unsupported_media_type' | 'range_not_satisfiable' | 'parent_invalid' | 'unbalanced' | 'insufficient_funds' | 'account_closed' | 'account_is_group' | 'currency_not_allowed' | 'balance_overflow' | 'period_not_over' | 'period_final' | 'condition_failed' | 'account_blocked' | 'limit_exceeded' | 'hold_exceeded' | 'reversal_exceeded' | 'entries_mismatch' | 'too_many' | 'too_late' | 'too_large' | 'report_too_large' | 'effective_at_out_of_range' | 'effective_before_original' | 'future_dated' | 'period_closed' | 'import_invalid' | 'token_invalid' | 'idempotency_key_reused' | 'rate_limited' | 'headers_too_large' | 'internal' | 'test_failed' | 'overloaded' | 'unavailable';
 
 export type ExportFormat = 'ndjson' | 'csv';
+
+export type ProofFormat = 'json' | 'tlog-proof';
 
 export type HoldStatus = 'pending' | 'captured' | 'voided' | 'expired';
 
@@ -7110,6 +7203,137 @@ export type StreamEventsResponses = {
 };
 
 export type StreamEventsResponse = StreamEventsResponses[keyof StreamEventsResponses];
+
+export type GetTransactionProofCall = {
+    body?: never;
+    path?: never;
+    query?: {
+        /**
+         * `tlog-proof`: the text of https://c2sp.org/tlog-proof.
+         */
+        format?: ProofFormat;
+    };
+    url: '/v1/tenants/{slug}/transactions/{transaction_id}/proof';
+};
+
+export type GetTransactionProofResponses = {
+    /**
+     * The proof
+     */
+    200: ProofResult;
+};
+
+export type GetTransactionProofResponse = GetTransactionProofResponses[keyof GetTransactionProofResponses];
+
+export type GetEventProofCall = {
+    body?: never;
+    path?: never;
+    query?: {
+        /**
+         * `tlog-proof`: the text of https://c2sp.org/tlog-proof.
+         */
+        format?: ProofFormat;
+    };
+    url: '/v1/tenants/{slug}/events/{sequence}/proof';
+};
+
+export type GetEventProofResponses = {
+    /**
+     * The proof
+     */
+    200: ProofResult;
+};
+
+export type GetEventProofResponse = GetEventProofResponses[keyof GetEventProofResponses];
+
+export type GetConsistencyCall = {
+    body?: never;
+    path?: never;
+    query: {
+        /**
+         * Size of the earlier tree.
+         */
+        old: number;
+        /**
+         * Size of the later tree, at most that of the newest checkpoint.
+         */
+        new: number;
+    };
+    url: '/v1/tenants/{slug}/tlog/consistency';
+};
+
+export type GetConsistencyResponses = {
+    /**
+     * The proof
+     */
+    200: GetConsistencyResult;
+};
+
+export type GetConsistencyResponse = GetConsistencyResponses[keyof GetConsistencyResponses];
+
+export type ListCheckpointKeysCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/keys';
+};
+
+export type ListCheckpointKeysResponses = {
+    /**
+     * The keys, first the one that signs
+     */
+    200: ListCheckpointKeysResult;
+};
+
+export type ListCheckpointKeysResponse = ListCheckpointKeysResponses[keyof ListCheckpointKeysResponses];
+
+export type GetCheckpointCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/checkpoint';
+};
+
+export type GetCheckpointResponses = {
+    /**
+     * The checkpoint
+     */
+    200: string;
+};
+
+export type GetCheckpointResponse = GetCheckpointResponses[keyof GetCheckpointResponses];
+
+export type GetTileEntriesCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/tile/entries/{tile}';
+};
+
+export type GetTileEntriesResponses = {
+    /**
+     * Entries
+     */
+    200: Blob | File;
+};
+
+export type GetTileEntriesResponse = GetTileEntriesResponses[keyof GetTileEntriesResponses];
+
+export type GetTileCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/tile/{level}/{tile}';
+};
+
+export type GetTileResponses = {
+    /**
+     * Hashes
+     */
+    200: Blob | File;
+};
+
+export type GetTileResponse = GetTileResponses[keyof GetTileResponses];
 
 export type ListDeliveriesCall = {
     body?: never;
