@@ -37,8 +37,8 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   await pay(client, tenantId);
   await limit(client, tenantId);
   await hold(client, tenantId);
-  await date(client, tenantId);
   await client.redactTransaction({ tenantId, transactionId: slip, fields: ['reference'], reason: 'a name', actor: 'k' });
+  await date(client, tenantId);
 }
 
 /** Postings of each kind that count at another time than they are recorded, of which two are in one month. */
