@@ -17,6 +17,7 @@ import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } 
 import { tenantCalls } from './tenant-calls.ts';
 import { namesOf, withErrors, type Named } from './rpc-errors.ts';
 import { redactionHandlers } from './redaction.ts';
+import { subjectHandlers } from './subjects.ts';
 import { deletionHandlers } from './tenant-deletion.ts';
 import type { Writer } from './writer.ts';
 
@@ -47,6 +48,7 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
     ...redactionHandlers(calls),
     ...booksHandlers(calls),
     ...filterHandlers(calls),
+    ...subjectHandlers(calls),
   };
   const check = (name: string, request: object) => refuseNewCalls(name, request, isEnabled);
   return (router) => router.service(LedgerService, withErrors(LedgerService, handlers, check));
