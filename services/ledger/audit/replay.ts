@@ -18,11 +18,8 @@ import { ReplayedDates } from './replay-dates.ts';
 import { ReplayedLimits } from './replay-definitions.ts';
 import { ReplayedIndexes, noIndexes } from './replay-indexes.ts';
 import { ReplayedHolds } from './replay-holds.ts';
-<<<<<<< HEAD
 import { ReplayedRedactions } from './replay-redactions.ts';
-=======
 import { ReplayedSubjects } from './replay-subjects.ts';
->>>>>>> main
 import { blockProblem } from './replay-limits.ts';
 import { bytea, minorUnits, noRows, time, type AddedRows, type Report, type Row } from './rows.ts';
 
@@ -46,11 +43,8 @@ export class Replay {
   private readonly dates: ReplayedDates;
   private readonly indexes: ReplayedIndexes;
   private readonly holds: ReplayedHolds;
-<<<<<<< HEAD
   private readonly redactions = new ReplayedRedactions();
-=======
   private readonly subjects = new ReplayedSubjects();
->>>>>>> main
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
   private sequence = 0n;
@@ -196,11 +190,8 @@ export class Replay {
     for (const [currency, sum] of sums) if (sum !== 0n) problem(`does not balance in ${currency}`);
     this.dates.post(row, event, rows, problem);
     this.indexes.post(row, event, rows);
-<<<<<<< HEAD
     this.redactions.post(row, event, problem);
-=======
     this.subjects.post(row, event, rows, problem);
->>>>>>> main
     this.holds.capture(row, event, changes, rows, problem);
     changes.end(row.createdMs, event.balances, isOverridden);
     // What a capture moves its hold has counted, and reversals neither count nor give back.
