@@ -12,7 +12,7 @@ export const auditorInserts = [
   `insert into volumes values ($1, 'NGN', now(), 1, 1)`,
   `insert into trees values ($1, 1, decode(repeat('00', 32), 'hex'), 1)`,
   `insert into tiles values ($1, 1, 0, decode(repeat('00', 32), 'hex'))`,
-  `insert into checkpoints values ($1, 1, 1, decode(repeat('00', 32), 'hex'), 'x', now())`,
+  `insert into checkpoints values ($1, 1, 1, decode(repeat('00', 32), 'hex'), 'x', 'x', now())`,
   `insert into verifications values ($1, 1, decode(repeat('00', 32), 'hex'), now(), now(), now(), 1, 1, 0, '')`,
   `insert into uploads values ($1, $1, 0, '')`,
   `insert into freezes values ($1, 1, now(), 'x')`,
@@ -28,6 +28,7 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   const single = await post(['till debit 9.99 EUR']);
   await client.setUpChart({ tenantId, businessType: 'wallet' });
   await post(['SETTLEMENT-NGN debit 100.00 NGN', 'CUSTOMER-WALLETS-NGN credit 100.00 NGN'], { reference: 'R1' });
+  const slip = await post(['till debit 1.00 NGN', 'FEES-FX credit 1.00 NGN'], { reference: 'Ada' });
   const double = await post(['CUSTOMER-WALLETS-NGN debit 10.00 NGN', 'FEES-FX credit 4.00 NGN', 'FEES-FX credit 6.00 NGN']);
   await post(['FX-POSITION-USD debit 1.00 USD', 'till credit 1.00 USD', 'FX-POSITION-NGN credit 1500.00 NGN', 'till debit 1500.00 NGN']);
   for (const transactionId of [single, double]) await client.reverseTransaction({ tenantId, transactionId });
@@ -36,6 +37,7 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   await pay(client, tenantId);
   await limit(client, tenantId);
   await hold(client, tenantId);
+  await client.redactTransaction({ tenantId, transactionId: slip, fields: ['reference'], reason: 'a name', actor: 'k' });
   await date(client, tenantId);
 }
 
