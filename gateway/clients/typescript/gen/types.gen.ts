@@ -4646,6 +4646,10 @@ export type TransactionRedactedData = {
      */
     redacted_sequence: number;
     /**
+     * Its id.
+     */
+    redacted_event_id: string;
+    /**
      * `description`, `reference` or `metadata.<key>`.
      */
     fields: Array<string>;
