@@ -1,6 +1,7 @@
 // Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
+import { Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
-import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf';
 import { Code, ConnectError, type CallOptions, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
 import {
@@ -108,7 +109,8 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
         return await call(replica, until - performance.now());
       } catch (error) {
         const { code, rawMessage } = error as ConnectError;
-        const isSafe = retried.includes(method) || rawMessage.startsWith(unsent);
+        // Requests of a stream can't be read again.
+        const isSafe = method.methodKind !== 'client_streaming' && (retried.includes(method) || rawMessage.startsWith(unsent));
         // A service that says why it is unavailable speaks for all replicas.
         if (attempt === maxAttempts || !isSafe || code !== Code.Unavailable || isRefusal(error)) throw error;
         await pause(50 * attempt);
@@ -120,6 +122,8 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
     unary: (method, signal, timeoutMs = defaultTimeoutMs, header, input) =>
       inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.unary(method, signal, leftMs, header, input)),
     async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      if (method.methodKind === 'client_streaming')
+        return inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.stream(method, signal, leftMs, header, input));
       const request = await onlyOf(input);
       return inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.stream(method, signal, leftMs, header, only(request)));
     },
@@ -154,10 +158,15 @@ function openReplica(address: string, metadata: Metadata, maxMessageBytes: numbe
       }
     },
     async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const answered = { stream: true as const, service: method.parent, method, header: noHeaders, trailer: noHeaders };
+      if (method.methodKind === 'client_streaming') {
+        const answer = await upload(client, method, input, { metadata: withHeaders(metadata, header), timeoutMs, signal });
+        return { ...answered, message: only(answer) };
+      }
       const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
       const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
       const first = await answers.next();
-      return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: begunWith(first, answers) };
+      return { ...answered, message: begunWith(first, answers) };
     },
   };
   return { replica, client, state };
@@ -167,7 +176,7 @@ async function* only<Message>(message: Message): AsyncGenerator<Message> {
   yield message;
 }
 
-/** The request of a call; only answers are streamed. */
+/** The request of a call whose answers are streamed. */
 async function onlyOf<Message>(input: AsyncIterable<Message>): Promise<Message> {
   for await (const message of input) return message;
   throw new ConnectError('a call without a request', Code.InvalidArgument);
@@ -279,6 +288,39 @@ async function* listen<Output extends DescMessage>(
     signal?.removeEventListener('abort', cancel);
     cancel();
   }
+}
+
+/** Sends messages as fast as they are taken; an answer before their end ends it. Rejects with a ConnectError, or with what `input` throws. */
+function upload<Input extends DescMessage, Output extends DescMessage>(
+  client: Client,
+  { parent, name, input: request, output }: DescMethod & { input: Input; output: Output },
+  input: AsyncIterable<MessageInitShape<Input>>,
+  { metadata, timeoutMs, signal }: Omit<Question, 'message'>,
+): Promise<MessageShape<Output>> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(new ConnectError('the caller has canceled', Code.Canceled));
+    const messages = Readable.from(input, { highWaterMark: 1 });
+    const call = client.makeClientStreamRequest(
+      `/${parent.typeName}/${name}`,
+      (message: MessageInitShape<Input>) => Buffer.from(toBinary(request, create(request, message))),
+      (bytes) => fromBinary(output, bytes),
+      metadata,
+      { deadline: Date.now() + timeoutMs },
+      (error, answer) => {
+        signal?.removeEventListener('abort', cancel);
+        messages.destroy();
+        if (error) reject(asConnectError(error));
+        else resolve(answer as MessageShape<Output>);
+      },
+    );
+    const cancel = () => call.cancel();
+    signal?.addEventListener('abort', cancel);
+    messages.on('error', (error) => {
+      reject(error);
+      cancel();
+    });
+    messages.pipe(call);
+  });
 }
 
 function asConnectError({ code, details, metadata }: Pick<StatusObject, 'code' | 'details' | 'metadata'>): ConnectError {
