@@ -52,6 +52,7 @@ export function toPosting(
     retry: false,
     require: [],
     dryRun,
+    personal: [],
   };
   if (body.reference != null) posting.reference = body.reference;
   addTime(posting, body.effective_at, timeZone);

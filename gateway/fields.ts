@@ -26,6 +26,10 @@ export const webhookEvents = [
   'books.updated',
   'period.closed',
   'period.reopened',
+  'subject.erased',
+  'transaction.redacted',
+  'log.imported',
+  'books.unfrozen',
   'test.webhook',
 ] as const;
 /** Formats of exports. */

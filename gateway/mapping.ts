@@ -6,6 +6,7 @@ import type { Event, HoldRecord, TransactionPosted } from '../proto/gen/ledger/v
 import type { AccountNode, Balance, BalanceChange, CommandResult } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { changedPeriod } from '../services/platform/books-records.ts';
+import { proofRecord } from '../services/platform/proof-records.ts';
 import { accountFields, transactionJson, openWith, orNull, quote, timeOf } from '../services/platform/ledger-records.ts';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { balanceUpdateRecord, holdRecord, originRecord } from '../services/platform/payment-records.ts';
@@ -213,6 +214,8 @@ function eventDataJson({ data, type, sequence, createdMs }: Event): string {
   if (data.case === 'periodClosed' || data.case === 'periodReopened') {
     return `${JSON.stringify(changedPeriod(data.value)).slice(0, -1)},${position}}`;
   }
+  const record = proofRecord(data);
+  if (record) return `${JSON.stringify(record).slice(0, -1)},${position}}`;
   throw new Error(`an event of the log with unknown data: ${String(data.case)}`);
 }
 

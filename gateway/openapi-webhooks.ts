@@ -3,6 +3,7 @@ import { balance } from './balance-schemas.ts';
 import { changedPeriod } from './books-schemas.ts';
 import { webhookEvents } from './fields.ts';
 import { paymentSchemas } from './payment-schemas.ts';
+import { proofEvents } from './proof-schemas.ts';
 import { id, long, record, ref, schemas } from './records.ts';
 import { exampleBodies } from './webhook-examples.ts';
 
@@ -22,6 +23,10 @@ const summaries: Record<EventType, string> = {
   'books.updated': 'Settings of the books were changed',
   'period.closed': 'A period was closed',
   'period.reopened': 'Closed periods were reopened',
+  'subject.erased': 'The personal data of a subject was erased',
+  'transaction.redacted': 'Texts of a transaction were removed',
+  'log.imported': 'A log was imported; it is never delivered, because an imported log is not published',
+  'books.unfrozen': 'An operator has ended a freeze of the books',
   'test.webhook': 'A test delivery was requested',
 };
 
@@ -90,6 +95,10 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   },
   'period.closed': { ...changedPeriod, sequence },
   'period.reopened': { ...changedPeriod, sequence },
+  'subject.erased': { ...proofEvents['subject.erased'], sequence },
+  'transaction.redacted': { ...proofEvents['transaction.redacted'], sequence },
+  'log.imported': { ...proofEvents['log.imported'], sequence },
+  'books.unfrozen': { ...proofEvents['books.unfrozen'], sequence },
 };
 
 const liveEvents = Object.fromEntries(Object.keys(data).map((type) => [type, `${pascalCase(type as EventType)}Event`]));

@@ -81,6 +81,16 @@ const data: Record<EventType, object> = {
     reason: 'Audit',
     sequence: 36,
   },
+  'subject.erased': { subject_id: `subj_${ofMoment}`, reason: 'The customer asked for it', sequence: 37 },
+  'transaction.redacted': {
+    ...{ transaction_id: transaction.transaction_id, redacted_sequence: 31, fields: ['description'], reason: 'A name slipped in' },
+    ...{ payload_hash: '5a'.repeat(32), redacted_hash: 'b3'.repeat(32), sequence: 38 },
+  },
+  'log.imported': { tenant_id: `tenant_${ofMoment}`, size: 30, root: 'c4'.repeat(32), checkpoint: null, sequence: 1 },
+  'books.unfrozen': {
+    frozen: { at: createdAt, reason: 'event 7 does not have the hash of its content and of the event before it', sequence: 38 },
+    ...{ reason: 'The row was restored', rewound: false, sequence: 39 },
+  },
   'test.webhook': { message: 'This is a test of test.webhook: nothing has happened.' },
 };
 

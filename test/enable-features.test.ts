@@ -58,7 +58,7 @@ test('what is new is refused: routes with 404, fields as unknown; what was there
 });
 
 test('once enabled all of it works soon, without a restart', async () => {
-  expect(runCommand(cluster.databases.ledger.ownerUrl, 'enable', 'payments', 'books').status).toBe(0);
+  expect(runCommand(cluster.databases.ledger.ownerUrl, 'enable', 'payments', 'books', 'proof').status).toBe(0);
   await until(async () => (await customer.get('limits')) !== undefined);
   for (const [name, use] of used) expect([name, (await use()).status]).toEqual([name, name === 'a dry run' ? 200 : 201]);
 });

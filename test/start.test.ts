@@ -188,7 +188,7 @@ describe('npm start', () => {
     process.kill(running.process.pid!, 'SIGKILL');
     running = start();
     expect(await auth(await running.ready, 'login')).toBe(200);
-    const command = start({}, ['npm', 'run', '--silent', 'ledger', '--', 'enable', 'payments', 'books']);
+    const command = start({}, ['npm', 'run', '--silent', 'ledger', '--', 'enable', 'payments', 'books', 'proof']);
     expect([await command.ended, command.output()]).toEqual([0, 'payments are enabled already\nbooks are enabled already\n']);
   });
 

@@ -53,7 +53,7 @@ export function migrateChild(service: Service, plan: DeploymentPlan): ChildOptio
 /** Lets all features of the ledger be used and exits. Every process of this deployment is of one version, so nothing has to wait for another. */
 export function enableChild({ environment, databases: { ledger } }: DeploymentPlan): ChildOptions {
   const own = { ...environment, MIGRATION_DATABASE_URL: ledger.ownerUrl };
-  return nodeChild('ledger-enable', ['services/ledger/cli.ts', 'enable', 'payments', 'books'], own);
+  return nodeChild('ledger-enable', ['services/ledger/cli.ts', 'enable', 'payments', 'books', 'proof'], own);
 }
 
 /** One replica of a process. The first is named after it, the next ones `ledger-2` and so on. */

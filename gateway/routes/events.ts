@@ -47,7 +47,7 @@ export function eventRoutes(app: App, { ledger }: Services): void {
           summary: 'Read the audit trail',
           description: [
             `Oldest first, without gaps. Each event has the hash of the previous one; the first has 64 zeros. ${shortPages} The next page begins after the last event’s \`sequence\`.`,
-            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` the account and its `template` (null: created singly); of `account.updated` the account and the names of the changed fields (`changes`); of `hold.created`, `hold.voided` and `hold.expired` the hold; of `definition.changed` the rule (`record`, null: deleted) with its `kind`, `id` and `version`; of `books.updated` the settings (`books`); of `period.closed` and `period.reopened` the period.',
+            '`data` of `transaction.posted` is the transaction with its `lines`; of `account.created` the account and its `template` (null: created singly); of `account.updated` the account and the names of the changed fields (`changes`); of `hold.created`, `hold.voided` and `hold.expired` the hold; of `definition.changed` the rule (`record`, null: deleted) with its `kind`, `id` and `version`; of `books.updated` the settings (`books`); of `period.closed` and `period.reopened` the period; of `subject.erased`, `transaction.redacted`, `log.imported` and `books.unfrozen` what was done and why.',
           ].join('\n\n'),
           answers: {
             200: {

@@ -47,6 +47,11 @@ export type Reason =
   | 'too_large'
   | 'report_too_large'
   | 'job_not_finished'
+  | 'event_not_found'
+  | 'tile_not_found'
+  | 'books_frozen'
+  | 'books_not_empty'
+  | 'import_invalid'
   | 'overloaded'
   | 'unavailable'
   | 'internal';

@@ -21,7 +21,7 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
        rebuild [--tenant ID]           derive every projection from the log and replace it
        redrive [--tenant ID]           publish rejected events again
        discard [--tenant ID]           discard rejected events: they stay in the log and are not published
-       enable payments books           let holds, limits and the like, effective times and periods be used;
+       enable payments books proof     let holds, limits and the like, effective times and periods, personal data and freezes be used;
                                        every ledger must run a version that has them`;
 
 const options = {

@@ -6,11 +6,13 @@ import {
   EventSchema,
   HoldRecordSchema,
   OriginSchema,
+  SealedDataSchema,
   UnreversedSchema,
   VelocityUsesSchema,
   type ChangedBalance,
   type Event,
   type PostedEntry,
+  type SealedData,
   type TransactionPosted,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import {
@@ -120,6 +122,8 @@ function data({ case: kind, value }: Event['data']): void {
 }
 
 function posted(event: TransactionPosted): void {
+  texts(19, event.redacted);
+  sealed(18, event.personal);
   if (event.requestedEffectiveMs !== undefined) time(17, event.requestedEffectiveMs);
   if (event.effectiveMs !== undefined) time(16, event.effectiveMs);
   message(15, UnreversedSchema, event.unreversed);
@@ -136,6 +140,14 @@ function posted(event: TransactionPosted): void {
   text(3, event.idempotencyKey);
   text(2, event.kind);
   text(1, event.transactionId);
+}
+
+function sealed(field: number, all: readonly SealedData[]): void {
+  for (let index = all.length - 1; index >= 0; index--) message(field, SealedDataSchema, all[index]);
+}
+
+function texts(field: number, all: readonly string[]): void {
+  for (let index = all.length - 1; index >= 0; index--) given(field, all[index] as string);
 }
 
 // Few messages have one.
@@ -172,6 +184,8 @@ function refusal(field: number, value: Refusal): void {
 
 function transaction(field: number, value: Transaction): void {
   const before = written;
+  texts(21, value.redacted);
+  sealed(20, value.personal);
   if (value.requestedEffectiveMs !== undefined) time(19, value.requestedEffectiveMs);
   if (value.effectiveMs !== undefined) time(18, value.effectiveMs);
   message(17, UnreversedSchema, value.unreversed);

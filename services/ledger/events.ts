@@ -3,12 +3,16 @@ import { create, fromBinary } from '@bufbuild/protobuf';
 import {
   AccountCreatedSchema,
   AccountUpdatedSchema,
+  BooksUnfrozenSchema,
   BooksUpdatedSchema,
   DefinitionChangedSchema,
   EventSchema,
   HoldCreatedSchema,
   HoldEndedSchema,
+  LogImportedSchema,
   PeriodChangedSchema,
+  SubjectErasedSchema,
+  TransactionRedactedSchema,
   type Event,
 } from '../../proto/gen/ledger/v1/events_pb.js';
 import { toId } from '../platform/ids.ts';
@@ -94,5 +98,13 @@ function dataOf({ type, payload }: EventRow): Event['data'] {
       return { case: 'periodClosed', value: fromBinary(PeriodChangedSchema, payload) };
     case 'period.reopened':
       return { case: 'periodReopened', value: fromBinary(PeriodChangedSchema, payload) };
+    case 'subject.erased':
+      return { case: 'subjectErased', value: fromBinary(SubjectErasedSchema, payload) };
+    case 'transaction.redacted':
+      return { case: 'transactionRedacted', value: fromBinary(TransactionRedactedSchema, payload) };
+    case 'log.imported':
+      return { case: 'logImported', value: fromBinary(LogImportedSchema, payload) };
+    case 'books.unfrozen':
+      return { case: 'booksUnfrozen', value: fromBinary(BooksUnfrozenSchema, payload) };
   }
 }

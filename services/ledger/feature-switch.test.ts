@@ -159,12 +159,12 @@ test('a ledger on a database without the rows has its features off, and on soon 
   const logger = openLog('test', 'silent');
   const pool = openPool(database.serviceUrl, { name: 'test', max: 1, logger });
   const fresh = await openFeatureSwitch(pool, logger);
-  expect(features.map(fresh.isOn)).toEqual([true, true]);
+  expect(features.map(fresh.isOn)).toEqual([true, true, true]);
   await fresh.close();
   await withClient(database.ownerUrl, (client) => client.query('delete from enabled'));
   const later = await openFeatureSwitch(pool, logger, 20);
   try {
-    expect(features.map(later.isOn)).toEqual([false, false]);
+    expect(features.map(later.isOn)).toEqual([false, false, false]);
     for (const args of [
       ['enable'],
       ['enable', 'everything'],

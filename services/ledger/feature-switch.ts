@@ -8,9 +8,9 @@ import type { Logger } from '../platform/telemetry.ts';
 import { invalid } from './fields.ts';
 
 /** Rows of the table `enabled`, in the order of their versions. Nothing deletes one: what was posted with a feature stays. */
-export const features = ['payments', 'books'] as const;
+export const features = ['payments', 'books', 'proof'] as const;
 
-/** Holds, limits and other payments; or effective times, periods and other settings of the books. */
+/** Holds, limits and other payments; effective times, periods and other settings of the books; personal data, redaction, imports of logs and freezes. */
 export type Feature = (typeof features)[number];
 
 /** How often a ledger looks for the rows until all are there, milliseconds. */
@@ -94,6 +94,11 @@ const additions: Record<Feature, Additions> = {
       'ledger.v1.Reversal': timeOfReversal,
       'ledger.v1.ReverseTransactionRequest': timeOfReversal,
     },
+  },
+  proof: {
+    calls: ['redactTransaction', 'eraseSubject', 'importLog'],
+    commands: [],
+    fields: { 'ledger.v1.Posting': { personal: 'personal' } },
   },
 };
 

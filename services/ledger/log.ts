@@ -14,7 +14,11 @@ export type EventType =
   | 'definition.changed'
   | 'books.updated'
   | 'period.closed'
-  | 'period.reopened';
+  | 'period.reopened'
+  | 'subject.erased'
+  | 'transaction.redacted'
+  | 'log.imported'
+  | 'books.unfrozen';
 
 /** The end of a tenant's log. */
 export interface Head {

@@ -1,7 +1,7 @@
 // Entry point of the ledger; with `migrate`, updates its schema.
 import { runService } from '../platform/command.ts';
 import { Settings } from '../platform/settings.ts';
-import { appendOnly, auditorAdds, auditorTables, kept, migrationNames } from './schema.ts';
+import { appendOnly, auditorAdds, auditorTables, kept, migrationNames, ownerTables } from './schema.ts';
 
 const migrations = async () => (await import('./migrations.ts')).migrations;
 const settings = new Settings(process.env);
@@ -12,6 +12,6 @@ const second = {
   adds: auditorAdds,
   calls: ['find_texts'],
 };
-const schema = { names: migrationNames, migrations, appendOnly, kept, second };
+const schema = { names: migrationNames, migrations, appendOnly, kept, owned: ownerTables, second };
 
 await runService(settings, schema, async () => (await import('./serving.ts')).serveLedger);

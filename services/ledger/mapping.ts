@@ -229,6 +229,8 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
     metadata: posting.metadata,
     entries: lines.map(entryMessage),
     balances: changes.map(balanceMessage),
+    personal: [],
+    redacted: [],
   };
   if (posting.reference !== null) event.reference = posting.reference;
   if (posting.kind === 'reversal' && posting.target) event.reverses = posting.target.id;
@@ -306,6 +308,8 @@ export function transactionOf(
     metadata,
     createdMs: BigInt(position.createdMs),
     sequence: position.sequence,
+    personal: event.personal,
+    redacted: event.redacted,
   };
   if (event.reference !== undefined) transaction.reference = event.reference;
   if (event.reverses !== undefined) transaction.reverses = event.reverses;

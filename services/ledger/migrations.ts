@@ -6,6 +6,7 @@ import { TenantDeletion } from './migrations/0004-tenant-deletion.ts';
 import { Books } from './migrations/0005-books.ts';
 import { Auditor } from './migrations/0006-auditor.ts';
 import { Search } from './migrations/0007-search.ts';
+import { Proof } from './migrations/0008-proof.ts';
 
 /** Migrations by name. */
 export const migrations = [
@@ -16,4 +17,5 @@ export const migrations = [
   { name: '0005-books', class: Books },
   { name: '0006-auditor', class: Auditor },
   { name: '0007-search', class: Search },
+  { name: '0008-proof', class: Proof },
 ];

@@ -3,7 +3,7 @@
 /** Migrations, oldest first; the service refuses to start on a database that lacks one. */
 export const migrationNames = [
   ...['0001-ledger', '0002-account-rules', '0003-payments', '0004-tenant-deletion', '0005-books', '0006-auditor'],
-  '0007-search',
+  ...['0007-search', '0008-proof'],
 ];
 
 /** Tables whose rows the service's role may add and read, but neither change nor delete. */
@@ -18,10 +18,18 @@ export const appendOnly = [
   'shifted_transactions',
   'shifted_entries',
   'transaction_metadata',
+  'subject_transactions',
+  'redactions',
 ];
 
 /** Tables that only the auditor's role changes. */
-export const auditorTables = ['jobs', 'job_chunks', 'search_indexes', 'transaction_texts', 'volumes'];
+export const auditorTables = [
+  ...['jobs', 'job_chunks', 'search_indexes', 'transaction_texts', 'volumes'],
+  ...['trees', 'tiles', 'checkpoints', 'verifications', 'uploads'],
+];
+
+/** Tables that only functions of the owner change. */
+export const ownerTables = ['freezes'];
 
 /** Tables of the service to which the auditor's role may add rows: those of before a key of metadata was declared. */
 export const auditorAdds = ['transaction_metadata'];

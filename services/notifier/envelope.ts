@@ -2,6 +2,7 @@
 // JSON of tenants is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
 import type { AccountRecord, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { changedPeriod } from '../platform/books-records.ts';
+import { proofRecord } from '../platform/proof-records.ts';
 import { balanceUpdateRecord, holdRecord, originRecord } from '../platform/payment-records.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 
@@ -48,6 +49,10 @@ const typesOf: Record<EventData['case'], readonly string[]> = {
   booksUpdated: ['books.updated'],
   periodClosed: ['period.closed'],
   periodReopened: ['period.reopened'],
+  subjectErased: ['subject.erased'],
+  transactionRedacted: ['transaction.redacted'],
+  logImported: ['log.imported'],
+  booksUnfrozen: ['books.unfrozen'],
 };
 
 function eventData({ data, type, sequence, createdMs }: Event): string {
@@ -57,11 +62,8 @@ function eventData({ data, type, sequence, createdMs }: Event): string {
 }
 
 /** What a body's `data` is; null: the event lacks what it is about. */
-function dataJson(
-  { case: kind, value }: EventData,
-  type: string,
-  { sequence, createdMs }: { sequence: number; createdMs: bigint },
-): string | null {
+function dataJson(data: EventData, type: string, { sequence, createdMs }: { sequence: number; createdMs: bigint }): string | null {
+  const { case: kind, value } = data;
   switch (kind) {
     case 'transactionPosted':
       return objectWith(transactionData(value, createdMs), 'metadata', value.metadata, { sequence });
@@ -88,6 +90,11 @@ function dataJson(
     case 'periodClosed':
     case 'periodReopened':
       return JSON.stringify({ ...changedPeriod(value), sequence });
+    case 'subjectErased':
+    case 'transactionRedacted':
+    case 'logImported':
+    case 'booksUnfrozen':
+      return JSON.stringify({ ...proofRecord(data), sequence });
   }
 }
 

@@ -50,7 +50,7 @@ test('a target is one that may be dialled, as it was sent', async () => {
 });
 
 const every =
-  'transaction.posted, balance.updated, account.created, account.updated, hold.created, hold.captured, hold.voided, hold.expired, definition.changed, books.updated, period.closed, period.reopened, test.webhook';
+  'transaction.posted, balance.updated, account.created, account.updated, hold.created, hold.captured, hold.voided, hold.expired, definition.changed, books.updated, period.closed, period.reopened, subject.erased, transaction.redacted, log.imported, books.unfrozen, test.webhook';
 
 test('event types are known ones, each once, in the order in which they were sent', async () => {
   expect(eventsOf(['account.created', 'test.webhook', 'account.created'])).toEqual(['account.created', 'test.webhook']);

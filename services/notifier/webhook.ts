@@ -15,6 +15,10 @@ export const eventTypes = [
   'books.updated',
   'period.closed',
   'period.reopened',
+  'subject.erased',
+  'transaction.redacted',
+  'log.imported',
+  'books.unfrozen',
   'test.webhook',
 ] as const;
 

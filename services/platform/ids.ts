@@ -6,7 +6,7 @@ import { v7 } from 'uuid';
 
 /** The kind of thing that an identifier names. */
 export type Prefix =
-  'tenant' | 'user' | 'key' | 'txn' | 'acc' | 'evt' | 'hold' | 'limit' | 'period' | 'wh_delivery' | 'inv' | 'audit' | 'job';
+  'tenant' | 'user' | 'key' | 'txn' | 'acc' | 'evt' | 'hold' | 'limit' | 'period' | 'wh_delivery' | 'inv' | 'audit' | 'job' | 'subj';
 
 // The library also accepts upper case: a second spelling of one id would be a second fingerprint of one request.
 const suffix = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;

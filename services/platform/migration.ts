@@ -24,6 +24,8 @@ export interface Schema {
   appendOnly: string[];
   /** Tables whose rows it may change as well, but not delete; none unless given. */
   kept?: string[];
+  /** Tables whose rows only functions of the owner change. */
+  owned?: string[];
   /**
    * A second role. It reads every table, changes the rows of `tables`, which the service's role only reads, adds rows to those of `adds`, and
    * calls the functions of `calls`.
@@ -134,7 +136,7 @@ async function createRole(client: pg.Client, { username, password }: URL): Promi
 }
 
 // The first two have no effect, and are no error, where the owner may not grant them.
-function grants(role: string, database: string, { names, appendOnly, kept = [], second }: Schema): string[] {
+function grants(role: string, database: string, { names, appendOnly, kept = [], owned = [], second }: Schema): string[] {
   return [
     'revoke create on schema public from public',
     `grant connect on database ${database} to ${role}`,
@@ -142,6 +144,7 @@ function grants(role: string, database: string, { names, appendOnly, kept = [], 
     `grant select, insert, update, delete on all tables in schema public to ${role}`,
     ...(names.length > 0 ? [`revoke insert, update, delete on mikro_orm_migrations from ${role}`] : []),
     ...appendOnly.map((table) => `revoke update, delete, truncate on ${pg.escapeIdentifier(table)} from ${role}`),
+    ...owned.map((table) => `revoke insert, update, delete, truncate on ${pg.escapeIdentifier(table)} from ${role}`),
     ...kept.map((table) => `revoke delete, truncate on ${pg.escapeIdentifier(table)} from ${role}`),
     ...(second?.tables ?? []).map((table) => `revoke insert, update, delete, truncate on ${pg.escapeIdentifier(table)} from ${role}`),
     `grant usage, select on all sequences in schema public to ${role}`,

@@ -16,6 +16,7 @@ export const eventTypes: readonly WebhookEventType[] = [
   ...(['transaction.posted', 'balance.updated', 'account.created', 'account.updated'] as const),
   ...(['hold.created', 'hold.captured', 'hold.voided', 'hold.expired'] as const),
   ...(['definition.changed', 'books.updated', 'period.closed', 'period.reopened'] as const),
+  ...(['subject.erased', 'transaction.redacted', 'books.unfrozen'] as const),
 ];
 
 interface Props {

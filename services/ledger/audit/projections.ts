@@ -2,13 +2,13 @@
 import pg from 'pg';
 import { StartFailure } from '../../platform/lifetime.ts';
 import { readyKeys } from '../metadata-indexes.ts';
-import { auditorTables } from '../schema.ts';
+import { auditorTables, ownerTables } from '../schema.ts';
 import type { IndexState } from './replay-indexes.ts';
 
 /** A table that is derived from the log. */
 export interface Projection {
   name: string;
-  /** All columns but `heads.rebuilt`, which is no part of the log. */
+  /** All columns but `heads.rebuilt` and `heads.frozen_at`, which are no part of the log. */
   columns: string[];
   /** The same as expressions, cast from domains to their base types, which take any value. */
   plain: string[];
@@ -23,13 +23,14 @@ const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
   ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
   ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata', 'transaction_texts', 'volumes'],
+  'subject_transactions',
 ];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
 /** The same, those that are no part of the log, and the one that keeps what is left of deleted tenants. */
-export const securedTables = [...new Set([...tenantTables, ...auditorTables, 'filters', 'deleted_tenants'])];
+export const securedTables = [...new Set([...tenantTables, ...auditorTables, ...ownerTables, 'redactions', 'filters', 'deleted_tenants'])];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.Client): Promise<Projection[]> {
@@ -42,7 +43,7 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
           array_agg(format('%I %s %s', a.attname, type, 'collate ' || nullif(a.attcollation, 0)::regcollation) order by a.attnum) as definitions
         from pg_attribute a join pg_type t on t.oid = a.atttypid,
           format_type(coalesce(nullif(t.typbasetype, 0), t.oid), greatest(t.typtypmod, a.atttypmod)) as type
-        where a.attrelid = c.oid and a.attnum > 0 and (c.relname, a.attname) <> ('heads', 'rebuilt')) as described
+        where a.attrelid = c.oid and a.attnum > 0 and not (c.relname = 'heads' and a.attname in ('rebuilt', 'frozen_at'))) as described
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
         and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)`,
   );

@@ -2,7 +2,14 @@
 //
 // Its rules share no code with the writer, so that a mistake of one is found by the other.
 import { fromBinary } from '@bufbuild/protobuf';
-import { TransactionPostedSchema, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
+import {
+  BooksUnfrozenSchema,
+  LogImportedSchema,
+  SubjectErasedSchema,
+  TransactionPostedSchema,
+  TransactionRedactedSchema,
+  type TransactionPosted,
+} from '../../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../../platform/ids.ts';
 import { toDecimal } from '../../platform/money.ts';
 import { chainHash, genesisHash, type LogRow } from '../log.ts';
@@ -119,6 +126,14 @@ export class Replay {
       case 'period.closed':
       case 'period.reopened':
         return this.books.period(row, problem);
+      case 'subject.erased':
+        return void fromBinary(SubjectErasedSchema, row.payload);
+      case 'transaction.redacted':
+        return void fromBinary(TransactionRedactedSchema, row.payload);
+      case 'log.imported':
+        return void fromBinary(LogImportedSchema, row.payload);
+      case 'books.unfrozen':
+        return void fromBinary(BooksUnfrozenSchema, row.payload);
       default:
         problem(`is of the type ${String(row.type)}, which there is not`);
     }

@@ -2587,7 +2587,7 @@ export type Filter = {
 
 export type Event = {
     id: string;
-    type: 'transaction.posted' | 'account.created' | 'account.updated' | 'hold.created' | 'hold.voided' | 'hold.expired' | 'definition.changed' | 'books.updated' | 'period.closed' | 'period.reopened';
+    type: 'transaction.posted' | 'account.created' | 'account.updated' | 'hold.created' | 'hold.voided' | 'hold.expired' | 'definition.changed' | 'books.updated' | 'period.closed' | 'period.reopened' | 'subject.erased' | 'transaction.redacted' | 'log.imported' | 'books.unfrozen';
     sequence: number;
     /**
      * Unix time in seconds.
@@ -4414,6 +4414,161 @@ export type PeriodReopenedEvent = {
     livemode: boolean;
 };
 
+export type SubjectErasedData = {
+    subject_id: string;
+    /**
+     * Empty when not sent.
+     */
+    reason: string;
+    /**
+     * Position of its event in the tenant’s log.
+     */
+    sequence: number;
+};
+
+export type SubjectErasedEvent = {
+    /**
+     * The same on every attempt: detect repetitions by it.
+     */
+    id: string;
+    type: 'subject.erased';
+    /**
+     * Unix time in seconds.
+     */
+    created: number;
+    data: SubjectErasedData;
+    tenant_id: string;
+    /**
+     * false: a test delivery.
+     */
+    livemode: boolean;
+};
+
+export type TransactionRedactedData = {
+    transaction_id: string;
+    /**
+     * Position of the transaction’s event.
+     */
+    redacted_sequence: number;
+    /**
+     * `description`, `reference` or `metadata.<key>`.
+     */
+    fields: Array<string>;
+    reason: string;
+    /**
+     * SHA-256 of the payload as it was posted.
+     */
+    payload_hash: string;
+    /**
+     * SHA-256 of the payload after this redaction.
+     */
+    redacted_hash: string;
+    /**
+     * Position of its event in the tenant’s log.
+     */
+    sequence: number;
+};
+
+export type TransactionRedactedEvent = {
+    /**
+     * The same on every attempt: detect repetitions by it.
+     */
+    id: string;
+    type: 'transaction.redacted';
+    /**
+     * Unix time in seconds.
+     */
+    created: number;
+    data: TransactionRedactedData;
+    tenant_id: string;
+    /**
+     * false: a test delivery.
+     */
+    livemode: boolean;
+};
+
+export type LogImportedData = {
+    /**
+     * Whose log it was.
+     */
+    tenant_id: string;
+    /**
+     * Number of events that follow.
+     */
+    size: number;
+    /**
+     * Root of that log’s Merkle tree.
+     */
+    root: string;
+    /**
+     * The signed checkpoint that came with it.
+     */
+    checkpoint: string | null;
+    /**
+     * Position of its event in the tenant’s log.
+     */
+    sequence: number;
+};
+
+export type LogImportedEvent = {
+    /**
+     * The same on every attempt: detect repetitions by it.
+     */
+    id: string;
+    type: 'log.imported';
+    /**
+     * Unix time in seconds.
+     */
+    created: number;
+    data: LogImportedData;
+    tenant_id: string;
+    /**
+     * false: a test delivery.
+     */
+    livemode: boolean;
+};
+
+export type BooksUnfrozenData = {
+    /**
+     * The freeze that has ended.
+     */
+    frozen: {
+        at: string;
+        reason: string;
+        sequence: number;
+    };
+    /**
+     * Why the operator ended it.
+     */
+    reason: string;
+    /**
+     * Whether a restored, shorter log was accepted.
+     */
+    rewound: boolean;
+    /**
+     * Position of its event in the tenant’s log.
+     */
+    sequence: number;
+};
+
+export type BooksUnfrozenEvent = {
+    /**
+     * The same on every attempt: detect repetitions by it.
+     */
+    id: string;
+    type: 'books.unfrozen';
+    /**
+     * Unix time in seconds.
+     */
+    created: number;
+    data: BooksUnfrozenData;
+    tenant_id: string;
+    /**
+     * false: a test delivery.
+     */
+    livemode: boolean;
+};
+
 export type TransactionPostedLine = {
     account_id: string;
     account_code: string;
@@ -4471,7 +4626,15 @@ export type LiveWebhookEvent = ({
     type: 'period.closed';
 } & PeriodClosedEvent) | ({
     type: 'period.reopened';
-} & PeriodReopenedEvent);
+} & PeriodReopenedEvent) | ({
+    type: 'subject.erased';
+} & SubjectErasedEvent) | ({
+    type: 'transaction.redacted';
+} & TransactionRedactedEvent) | ({
+    type: 'log.imported';
+} & LogImportedEvent) | ({
+    type: 'books.unfrozen';
+} & BooksUnfrozenEvent);
 
 export type WebhookEvent = LiveWebhookEvent | TestEvent;
 
@@ -4491,7 +4654,7 @@ export type DeliveryErrorClass = 'dns' | 'refused' | 'reset' | 'timeout' | 'tls'
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed';
 
-export type ErrorCode = 'invalid_json' | 'validation_failed' | 'invalid_delivery_id' | 'malformed_request' | 'unauthenticated' | 'totp_required' | 'forbidden' | 'tenant_suspended' | 'tenant_closed' | 'email_unverified' | 'route_not_found' | 'tenant_not_found' | 'account_not_found' | 'transaction_not_found' | 'hold_not_found' | 'limit_not_found' | 'job_not_found' | 'filter_not_found' | 'key_not_found' | 'member_not_found' | 'invitation_not_found' | 'provider_not_found' | 'webhook_not_configured' | 'delivery_not_found' | 'method_not_allowed' | 'request_timeout' | 'email_taken' | 'slug_taken' | 'member_exists' | 'last_owner' | 'account_code_taken' | 'index_building' | 'chart_exists' | 'version_conflict' | 'account_not_empty' | 'account_is_system' | 'already_reversed' | 'hold_ended' | 'job_not_finished' | 'delivery_not_failed' | 'webhook_disabled' | 'payload_too_large' | 'unsupported_media_type' | 'range_not_satisfiable' | 'parent_invalid' | 'unbalanced' | 'insufficient_funds' | 'account_closed' | 'account_is_group' | 'currency_not_allowed' | 'balance_overflow' | 'period_not_over' | 'period_final' | 'condition_failed' | 'account_blocked' | 'limit_exceeded' | 'hold_exceeded' | 'reversal_exceeded' | 'entries_mismatch' | 'too_many' | 'too_late' | 'too_large' | 'report_too_large' | 'effective_at_out_of_range' | 'effective_before_original' | 'future_dated' | 'period_closed' | 'token_invalid' | 'idempotency_key_reused' | 'rate_limited' | 'headers_too_large' | 'internal' | 'test_failed' | 'overloaded' | 'unavailable';
+export type ErrorCode = 'invalid_json' | 'validation_failed' | 'invalid_delivery_id' | 'malformed_request' | 'unauthenticated' | 'totp_required' | 'forbidden' | 'tenant_suspended' | 'tenant_closed' | 'email_unverified' | 'route_not_found' | 'tenant_not_found' | 'account_not_found' | 'transaction_not_found' | 'hold_not_found' | 'limit_not_found' | 'job_not_found' | 'filter_not_found' | 'event_not_found' | 'tile_not_found' | 'subject_not_found' | 'key_not_found' | 'member_not_found' | 'invitation_not_found' | 'provider_not_found' | 'webhook_not_configured' | 'delivery_not_found' | 'method_not_allowed' | 'request_timeout' | 'email_taken' | 'slug_taken' | 'member_exists' | 'last_owner' | 'account_code_taken' | 'books_frozen' | 'books_not_empty' | 'index_building' | 'chart_exists' | 'version_conflict' | 'account_not_empty' | 'account_is_system' | 'already_reversed' | 'hold_ended' | 'job_not_finished' | 'delivery_not_failed' | 'webhook_disabled' | 'payload_too_large' | 'unsupported_media_type' | 'range_not_satisfiable' | 'parent_invalid' | 'unbalanced' | 'insufficient_funds' | 'account_closed' | 'account_is_group' | 'currency_not_allowed' | 'balance_overflow' | 'period_not_over' | 'period_final' | 'condition_failed' | 'account_blocked' | 'limit_exceeded' | 'hold_exceeded' | 'reversal_exceeded' | 'entries_mismatch' | 'too_many' | 'too_late' | 'too_large' | 'report_too_large' | 'effective_at_out_of_range' | 'effective_before_original' | 'future_dated' | 'period_closed' | 'import_invalid' | 'token_invalid' | 'idempotency_key_reused' | 'rate_limited' | 'headers_too_large' | 'internal' | 'test_failed' | 'overloaded' | 'unavailable';
 
 export type ExportFormat = 'ndjson' | 'csv';
 
@@ -4527,7 +4690,7 @@ export type Side = 'debit' | 'credit';
 
 export type TransactionKind = 'single' | 'double' | 'reversal' | 'exchange' | 'capture' | 'closing';
 
-export type WebhookEventType = 'transaction.posted' | 'balance.updated' | 'account.created' | 'account.updated' | 'hold.created' | 'hold.captured' | 'hold.voided' | 'hold.expired' | 'definition.changed' | 'books.updated' | 'period.closed' | 'period.reopened' | 'test.webhook';
+export type WebhookEventType = 'transaction.posted' | 'balance.updated' | 'account.created' | 'account.updated' | 'hold.created' | 'hold.captured' | 'hold.voided' | 'hold.expired' | 'definition.changed' | 'books.updated' | 'period.closed' | 'period.reopened' | 'subject.erased' | 'transaction.redacted' | 'log.imported' | 'books.unfrozen' | 'test.webhook';
 
 export type GetOpenApiCall = {
     body?: never;
@@ -6932,7 +7095,7 @@ export type StreamEventsCall = {
          */
         after_sequence?: number;
         /**
-         * Types of events, with commas between; all of the log by default. `balance.updated` and `hold.captured` are sent only if named. One or more of transaction.posted, balance.updated, account.created, account.updated, hold.created, hold.captured, hold.voided, hold.expired, definition.changed, books.updated, period.closed, period.reopened.
+         * Types of events, with commas between; all of the log by default. `balance.updated` and `hold.captured` are sent only if named. One or more of transaction.posted, balance.updated, account.created, account.updated, hold.created, hold.captured, hold.voided, hold.expired, definition.changed, books.updated, period.closed, period.reopened, subject.erased, transaction.redacted, log.imported, books.unfrozen.
          */
         types?: string;
     };

@@ -578,6 +578,379 @@ export declare type GetVolumeResponse = Message<"ledger.v1.GetVolumeResponse"> &
 export declare const GetVolumeResponseSchema: GenMessage<GetVolumeResponse>;
 
 /**
+ * @generated from message ledger.v1.GetProofRequest
+ */
+export declare type GetProofRequest = Message<"ledger.v1.GetProofRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from oneof ledger.v1.GetProofRequest.event
+   */
+  event: {
+    /**
+     * @generated from field: string transaction_id = 2;
+     */
+    value: string;
+    case: "transactionId";
+  } | {
+    /**
+     * @generated from field: int64 sequence = 3;
+     */
+    value: bigint;
+    case: "sequence";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message ledger.v1.GetProofRequest.
+ * Use `create(GetProofRequestSchema)` to create a new message.
+ */
+export declare const GetProofRequestSchema: GenMessage<GetProofRequest>;
+
+/**
+ * Proof says that an event stands in the log of a signed checkpoint. hash = sha256(previous_hash + sha256(header) + payload_hash); leaf
+ * `sequence` - 1 of the tree (RFC 6962) is that hash.
+ *
+ * @generated from message ledger.v1.Proof
+ */
+export declare type Proof = Message<"ledger.v1.Proof"> & {
+  /**
+   * @generated from field: int64 sequence = 1;
+   */
+  sequence: bigint;
+
+  /**
+   * The exact text that is hashed.
+   *
+   * @generated from field: string header = 2;
+   */
+  header: string;
+
+  /**
+   * Absent if redacted.
+   *
+   * @generated from field: optional bytes payload = 3;
+   */
+  payload?: Uint8Array | undefined;
+
+  /**
+   * @generated from field: bytes payload_hash = 4;
+   */
+  payloadHash: Uint8Array;
+
+  /**
+   * @generated from field: bytes previous_hash = 5;
+   */
+  previousHash: Uint8Array;
+
+  /**
+   * @generated from field: bytes hash = 6;
+   */
+  hash: Uint8Array;
+
+  /**
+   * Hashes of 32 bytes, from the leaf to the root.
+   *
+   * @generated from field: repeated bytes path = 7;
+   */
+  path: Uint8Array[];
+
+  /**
+   * C2SP signed note.
+   *
+   * @generated from field: string checkpoint = 8;
+   */
+  checkpoint: string;
+};
+
+/**
+ * Describes the message ledger.v1.Proof.
+ * Use `create(ProofSchema)` to create a new message.
+ */
+export declare const ProofSchema: GenMessage<Proof>;
+
+/**
+ * @generated from message ledger.v1.GetProofResponse
+ */
+export declare type GetProofResponse = Message<"ledger.v1.GetProofResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Proof proof = 1;
+   */
+  proof?: Proof | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.GetProofResponse.
+ * Use `create(GetProofResponseSchema)` to create a new message.
+ */
+export declare const GetProofResponseSchema: GenMessage<GetProofResponse>;
+
+/**
+ * @generated from message ledger.v1.GetCheckpointRequest
+ */
+export declare type GetCheckpointRequest = Message<"ledger.v1.GetCheckpointRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+};
+
+/**
+ * Describes the message ledger.v1.GetCheckpointRequest.
+ * Use `create(GetCheckpointRequestSchema)` to create a new message.
+ */
+export declare const GetCheckpointRequestSchema: GenMessage<GetCheckpointRequest>;
+
+/**
+ * @generated from message ledger.v1.GetCheckpointResponse
+ */
+export declare type GetCheckpointResponse = Message<"ledger.v1.GetCheckpointResponse"> & {
+  /**
+   * C2SP signed note.
+   *
+   * @generated from field: string checkpoint = 1;
+   */
+  checkpoint: string;
+};
+
+/**
+ * Describes the message ledger.v1.GetCheckpointResponse.
+ * Use `create(GetCheckpointResponseSchema)` to create a new message.
+ */
+export declare const GetCheckpointResponseSchema: GenMessage<GetCheckpointResponse>;
+
+/**
+ * @generated from message ledger.v1.GetTileRequest
+ */
+export declare type GetTileRequest = Message<"ledger.v1.GetTileRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * 0 to 63. Absent: the entries of level 0.
+   *
+   * @generated from field: optional int32 level = 2;
+   */
+  level?: number | undefined;
+
+  /**
+   * @generated from field: int64 position = 3;
+   */
+  position: bigint;
+
+  /**
+   * 1 to 256.
+   *
+   * @generated from field: int32 width = 4;
+   */
+  width: number;
+};
+
+/**
+ * Describes the message ledger.v1.GetTileRequest.
+ * Use `create(GetTileRequestSchema)` to create a new message.
+ */
+export declare const GetTileRequestSchema: GenMessage<GetTileRequest>;
+
+/**
+ * @generated from message ledger.v1.GetTileResponse
+ */
+export declare type GetTileResponse = Message<"ledger.v1.GetTileResponse"> & {
+  /**
+   * @generated from field: bytes bytes = 1;
+   */
+  bytes: Uint8Array;
+};
+
+/**
+ * Describes the message ledger.v1.GetTileResponse.
+ * Use `create(GetTileResponseSchema)` to create a new message.
+ */
+export declare const GetTileResponseSchema: GenMessage<GetTileResponse>;
+
+/**
+ * @generated from message ledger.v1.GetConsistencyRequest
+ */
+export declare type GetConsistencyRequest = Message<"ledger.v1.GetConsistencyRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * 1 to `new_size`.
+   *
+   * @generated from field: int64 old_size = 2;
+   */
+  oldSize: bigint;
+
+  /**
+   * @generated from field: int64 new_size = 3;
+   */
+  newSize: bigint;
+};
+
+/**
+ * Describes the message ledger.v1.GetConsistencyRequest.
+ * Use `create(GetConsistencyRequestSchema)` to create a new message.
+ */
+export declare const GetConsistencyRequestSchema: GenMessage<GetConsistencyRequest>;
+
+/**
+ * @generated from message ledger.v1.GetConsistencyResponse
+ */
+export declare type GetConsistencyResponse = Message<"ledger.v1.GetConsistencyResponse"> & {
+  /**
+   * Hashes of 32 bytes.
+   *
+   * @generated from field: repeated bytes path = 1;
+   */
+  path: Uint8Array[];
+};
+
+/**
+ * Describes the message ledger.v1.GetConsistencyResponse.
+ * Use `create(GetConsistencyResponseSchema)` to create a new message.
+ */
+export declare const GetConsistencyResponseSchema: GenMessage<GetConsistencyResponse>;
+
+/**
+ * @generated from message ledger.v1.ListCheckpointKeysRequest
+ */
+export declare type ListCheckpointKeysRequest = Message<"ledger.v1.ListCheckpointKeysRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+};
+
+/**
+ * Describes the message ledger.v1.ListCheckpointKeysRequest.
+ * Use `create(ListCheckpointKeysRequestSchema)` to create a new message.
+ */
+export declare const ListCheckpointKeysRequestSchema: GenMessage<ListCheckpointKeysRequest>;
+
+/**
+ * CheckpointKey is a verifier key (C2SP signed-note).
+ *
+ * @generated from message ledger.v1.CheckpointKey
+ */
+export declare type CheckpointKey = Message<"ledger.v1.CheckpointKey"> & {
+  /**
+   * @generated from field: string vkey = 1;
+   */
+  vkey: string;
+
+  /**
+   * When another key took its place; absent: it signs.
+   *
+   * @generated from field: optional int64 retired_ms = 2;
+   */
+  retiredMs?: bigint | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.CheckpointKey.
+ * Use `create(CheckpointKeySchema)` to create a new message.
+ */
+export declare const CheckpointKeySchema: GenMessage<CheckpointKey>;
+
+/**
+ * @generated from message ledger.v1.ListCheckpointKeysResponse
+ */
+export declare type ListCheckpointKeysResponse = Message<"ledger.v1.ListCheckpointKeysResponse"> & {
+  /**
+   * @generated from field: repeated ledger.v1.CheckpointKey keys = 1;
+   */
+  keys: CheckpointKey[];
+};
+
+/**
+ * Describes the message ledger.v1.ListCheckpointKeysResponse.
+ * Use `create(ListCheckpointKeysResponseSchema)` to create a new message.
+ */
+export declare const ListCheckpointKeysResponseSchema: GenMessage<ListCheckpointKeysResponse>;
+
+/**
+ * LogToImport says into which tenant.
+ *
+ * @generated from message ledger.v1.LogToImport
+ */
+export declare type LogToImport = Message<"ledger.v1.LogToImport"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string actor = 2;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 3;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message ledger.v1.LogToImport.
+ * Use `create(LogToImportSchema)` to create a new message.
+ */
+export declare const LogToImportSchema: GenMessage<LogToImport>;
+
+/**
+ * @generated from message ledger.v1.ImportLogRequest
+ */
+export declare type ImportLogRequest = Message<"ledger.v1.ImportLogRequest"> & {
+  /**
+   * @generated from oneof ledger.v1.ImportLogRequest.part
+   */
+  part: {
+    /**
+     * Only in the first message.
+     *
+     * @generated from field: ledger.v1.LogToImport start = 1;
+     */
+    value: LogToImport;
+    case: "start";
+  } | {
+    /**
+     * @generated from field: bytes bytes = 2;
+     */
+    value: Uint8Array;
+    case: "bytes";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message ledger.v1.ImportLogRequest.
+ * Use `create(ImportLogRequestSchema)` to create a new message.
+ */
+export declare const ImportLogRequestSchema: GenMessage<ImportLogRequest>;
+
+/**
+ * @generated from message ledger.v1.ImportLogResponse
+ */
+export declare type ImportLogResponse = Message<"ledger.v1.ImportLogResponse"> & {
+  /**
+   * @generated from field: ledger.v1.Job job = 1;
+   */
+  job?: Job | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.ImportLogResponse.
+ * Use `create(ImportLogResponseSchema)` to create a new message.
+ */
+export declare const ImportLogResponseSchema: GenMessage<ImportLogResponse>;
+
+/**
  * AuditService answers from one snapshot of the ledger's database. Conventions and errors are those of LedgerService.
  *
  * @generated from service ledger.v1.AuditService
@@ -665,6 +1038,68 @@ export declare const AuditService: GenService<{
     methodKind: "unary";
     input: typeof GetVolumeRequestSchema;
     output: typeof GetVolumeResponseSchema;
+  },
+  /**
+   * GetProof proves that an event stands in the log: its header and payload, and the path to the root of a signed checkpoint, which is made if
+   * none holds the event yet. Errors: `transaction_not_found`, `event_not_found`, `books_frozen` (a new checkpoint would be needed).
+   *
+   * @generated from rpc ledger.v1.AuditService.GetProof
+   */
+  getProof: {
+    methodKind: "unary";
+    input: typeof GetProofRequestSchema;
+    output: typeof GetProofResponseSchema;
+  },
+  /**
+   * GetCheckpoint reads the newest signed checkpoint (C2SP tlog-checkpoint). It makes the first one. Errors: `event_not_found` (an empty log).
+   *
+   * @generated from rpc ledger.v1.AuditService.GetCheckpoint
+   */
+  getCheckpoint: {
+    methodKind: "unary";
+    input: typeof GetCheckpointRequestSchema;
+    output: typeof GetCheckpointResponseSchema;
+  },
+  /**
+   * GetTile reads a tile (C2SP tlog-tiles) below the newest checkpoint. Errors: `tile_not_found`.
+   *
+   * @generated from rpc ledger.v1.AuditService.GetTile
+   */
+  getTile: {
+    methodKind: "unary";
+    input: typeof GetTileRequestSchema;
+    output: typeof GetTileResponseSchema;
+  },
+  /**
+   * GetConsistency proves that the log of one size begins with the log of a smaller size (RFC 6962). `validation_failed`: beyond the signed size.
+   *
+   * @generated from rpc ledger.v1.AuditService.GetConsistency
+   */
+  getConsistency: {
+    methodKind: "unary";
+    input: typeof GetConsistencyRequestSchema;
+    output: typeof GetConsistencyResponseSchema;
+  },
+  /**
+   * ListCheckpointKeys reads the keys that sign or have signed the tenant's checkpoints.
+   *
+   * @generated from rpc ledger.v1.AuditService.ListCheckpointKeys
+   */
+  listCheckpointKeys: {
+    methodKind: "unary";
+    input: typeof ListCheckpointKeysRequestSchema;
+    output: typeof ListCheckpointKeysResponseSchema;
+  },
+  /**
+   * ImportLog takes an export of events and starts a job that checks it whole and writes it. The first message names the tenant, the others hold
+   * bytes. A second call starts a second job. Errors: `books_not_empty`.
+   *
+   * @generated from rpc ledger.v1.AuditService.ImportLog
+   */
+  importLog: {
+    methodKind: "client_streaming";
+    input: typeof ImportLogRequestSchema;
+    output: typeof ImportLogResponseSchema;
   },
 }>;
 

@@ -45,7 +45,8 @@ export declare type Event = Message<"ledger.v1.Event"> & {
 
   /**
    * `transaction.posted`, `balance.updated`, `account.created`, `account.updated`, `hold.created`, `hold.captured`, `hold.voided`,
-   * `hold.expired`, `definition.changed`, `books.updated`, `period.closed` or `period.reopened`.
+   * `hold.expired`, `definition.changed`, `books.updated`, `period.closed`, `period.reopened`, `subject.erased`, `transaction.redacted`,
+   * `log.imported` or `books.unfrozen`.
    *
    * @generated from field: string type = 4;
    */
@@ -173,6 +174,30 @@ export declare type Event = Message<"ledger.v1.Event"> & {
      */
     value: PeriodChanged;
     case: "periodReopened";
+  } | {
+    /**
+     * @generated from field: ledger.v1.SubjectErased subject_erased = 25;
+     */
+    value: SubjectErased;
+    case: "subjectErased";
+  } | {
+    /**
+     * @generated from field: ledger.v1.TransactionRedacted transaction_redacted = 26;
+     */
+    value: TransactionRedacted;
+    case: "transactionRedacted";
+  } | {
+    /**
+     * @generated from field: ledger.v1.LogImported log_imported = 27;
+     */
+    value: LogImported;
+    case: "logImported";
+  } | {
+    /**
+     * @generated from field: ledger.v1.BooksUnfrozen books_unfrozen = 28;
+     */
+    value: BooksUnfrozen;
+    case: "booksUnfrozen";
   } | { case: undefined; value?: undefined };
 };
 
@@ -299,6 +324,21 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
    * @generated from field: optional int64 requested_effective_ms = 17;
    */
   requestedEffectiveMs?: bigint | undefined;
+
+  /**
+   * Personal data, sealed: at most 4.
+   *
+   * @generated from field: repeated ledger.v1.SealedData personal = 18;
+   */
+  personal: SealedData[];
+
+  /**
+   * Names of the fields that were redacted since, `description`, `reference` or `metadata.<key>`; empty for most. The event's hash is that of the
+   * payload before the first redaction.
+   *
+   * @generated from field: repeated string redacted = 19;
+   */
+  redacted: string[];
 };
 
 /**
@@ -306,6 +346,40 @@ export declare type TransactionPosted = Message<"ledger.v1.TransactionPosted"> &
  * Use `create(TransactionPostedSchema)` to create a new message.
  */
 export declare const TransactionPostedSchema: GenMessage<TransactionPosted>;
+
+/**
+ * SealedData is personal data of one subject, encrypted by AES-256-GCM under the subject's key, which identity keeps apart from the log.
+ *
+ * @generated from message ledger.v1.SealedData
+ */
+export declare type SealedData = Message<"ledger.v1.SealedData"> & {
+  /**
+   * TypeID with the prefix `subj`, random.
+   *
+   * @generated from field: string subject_id = 1;
+   */
+  subjectId: string;
+
+  /**
+   * 12 bytes.
+   *
+   * @generated from field: bytes nonce = 2;
+   */
+  nonce: Uint8Array;
+
+  /**
+   * With its tag of 16 bytes.
+   *
+   * @generated from field: bytes ciphertext = 3;
+   */
+  ciphertext: Uint8Array;
+};
+
+/**
+ * Describes the message ledger.v1.SealedData.
+ * Use `create(SealedDataSchema)` to create a new message.
+ */
+export declare const SealedDataSchema: GenMessage<SealedData>;
 
 /**
  * Unreversed is what is left to reverse of a transaction of which a part was reversed.
@@ -757,6 +831,171 @@ export declare type PeriodChanged = Message<"ledger.v1.PeriodChanged"> & {
  * Use `create(PeriodChangedSchema)` to create a new message.
  */
 export declare const PeriodChangedSchema: GenMessage<PeriodChanged>;
+
+/**
+ * SubjectErased says that the key of a subject's personal data was deleted: nobody can open it any more.
+ *
+ * @generated from message ledger.v1.SubjectErased
+ */
+export declare type SubjectErased = Message<"ledger.v1.SubjectErased"> & {
+  /**
+   * TypeID with the prefix `subj`.
+   *
+   * @generated from field: string subject_id = 1;
+   */
+  subjectId: string;
+
+  /**
+   * Empty when not sent.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message ledger.v1.SubjectErased.
+ * Use `create(SubjectErasedSchema)` to create a new message.
+ */
+export declare const SubjectErasedSchema: GenMessage<SubjectErased>;
+
+/**
+ * TransactionRedacted says that texts of a posted transaction were removed from its event.
+ *
+ * @generated from message ledger.v1.TransactionRedacted
+ */
+export declare type TransactionRedacted = Message<"ledger.v1.TransactionRedacted"> & {
+  /**
+   * TypeID with the prefix `txn`.
+   *
+   * @generated from field: string transaction_id = 1;
+   */
+  transactionId: string;
+
+  /**
+   * Position of the transaction's event.
+   *
+   * @generated from field: int64 sequence = 2;
+   */
+  sequence: bigint;
+
+  /**
+   * `description`, `reference` or `metadata.<key>`: those of this call.
+   *
+   * @generated from field: repeated string fields = 3;
+   */
+  fields: string[];
+
+  /**
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * SHA-256 of the event's payload as it was posted, which the chain's hash holds.
+   *
+   * @generated from field: bytes payload_hash = 5;
+   */
+  payloadHash: Uint8Array;
+
+  /**
+   * SHA-256 of the payload after this redaction.
+   *
+   * @generated from field: bytes redacted_hash = 6;
+   */
+  redactedHash: Uint8Array;
+};
+
+/**
+ * Describes the message ledger.v1.TransactionRedacted.
+ * Use `create(TransactionRedactedSchema)` to create a new message.
+ */
+export declare const TransactionRedactedSchema: GenMessage<TransactionRedacted>;
+
+/**
+ * LogImported is the first event of a log that came from another one. The events after it are those of that log, their payloads unchanged.
+ *
+ * @generated from message ledger.v1.LogImported
+ */
+export declare type LogImported = Message<"ledger.v1.LogImported"> & {
+  /**
+   * TypeID with the prefix `tenant`: whose log it was.
+   *
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * Number of events that follow.
+   *
+   * @generated from field: int64 size = 2;
+   */
+  size: bigint;
+
+  /**
+   * Root of that log's Merkle tree (RFC 6962) with all its events, 32 bytes.
+   *
+   * @generated from field: bytes root = 3;
+   */
+  root: Uint8Array;
+
+  /**
+   * The source's signed checkpoint of that size; empty where none was given.
+   *
+   * @generated from field: string checkpoint = 4;
+   */
+  checkpoint: string;
+};
+
+/**
+ * Describes the message ledger.v1.LogImported.
+ * Use `create(LogImportedSchema)` to create a new message.
+ */
+export declare const LogImportedSchema: GenMessage<LogImported>;
+
+/**
+ * BooksUnfrozen says that an operator has ended the freeze of a tenant's books.
+ *
+ * @generated from message ledger.v1.BooksUnfrozen
+ */
+export declare type BooksUnfrozen = Message<"ledger.v1.BooksUnfrozen"> & {
+  /**
+   * When and at which sequence they were frozen, and why.
+   *
+   * @generated from field: int64 frozen_ms = 1;
+   */
+  frozenMs: bigint;
+
+  /**
+   * @generated from field: int64 frozen_sequence = 2;
+   */
+  frozenSequence: bigint;
+
+  /**
+   * @generated from field: string frozen_reason = 3;
+   */
+  frozenReason: string;
+
+  /**
+   * Why the operator ended it.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * Whether a restored, shorter log was accepted: checkpoints have another origin from here on.
+   *
+   * @generated from field: bool rewound = 5;
+   */
+  rewound: boolean;
+};
+
+/**
+ * Describes the message ledger.v1.BooksUnfrozen.
+ * Use `create(BooksUnfrozenSchema)` to create a new message.
+ */
+export declare const BooksUnfrozenSchema: GenMessage<BooksUnfrozen>;
 
 /**
  * Origin says what a transaction came from.

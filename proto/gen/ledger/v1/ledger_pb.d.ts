@@ -6,7 +6,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { AccountLimit, AccountRecord, Event, ExchangeRate, HoldRecord, Origin, PostedEntry, Unreversed } from "./events_pb.js";
+import type { AccountLimit, AccountRecord, Event, ExchangeRate, HoldRecord, Origin, PostedEntry, SealedData, Unreversed } from "./events_pb.js";
 
 /**
  * Describes the file ledger/v1/ledger.proto.
@@ -366,6 +366,13 @@ export declare type Posting = Message<"ledger.v1.Posting"> & {
    * @generated from field: optional int64 effective_ms = 18;
    */
   effectiveMs?: bigint | undefined;
+
+  /**
+   * Personal data as VaultService.Seal of identity answers it, for this transaction id; at most 4. No part of what makes two requests the same.
+   *
+   * @generated from field: repeated ledger.v1.SealedData personal = 19;
+   */
+  personal: SealedData[];
 };
 
 /**
@@ -500,6 +507,20 @@ export declare type Transaction = Message<"ledger.v1.Transaction"> & {
    * @generated from field: optional int64 requested_effective_ms = 19;
    */
   requestedEffectiveMs?: bigint | undefined;
+
+  /**
+   * Personal data, sealed: VaultService.Open of identity opens it.
+   *
+   * @generated from field: repeated ledger.v1.SealedData personal = 20;
+   */
+  personal: SealedData[];
+
+  /**
+   * Names of redacted fields: `description`, `reference` or `metadata.<key>`.
+   *
+   * @generated from field: repeated string redacted = 21;
+   */
+  redacted: string[];
 };
 
 /**
@@ -1857,6 +1878,13 @@ export declare type ListTransactionsRequest = Message<"ledger.v1.ListTransaction
    * @generated from field: optional string words = 16;
    */
   words?: string | undefined;
+
+  /**
+   * Those with personal data of this subject.
+   *
+   * @generated from field: optional string subject_id = 17;
+   */
+  subjectId?: string | undefined;
 };
 
 /**
@@ -3113,7 +3141,7 @@ export declare type Books = Message<"ledger.v1.Books"> & {
   finalThrough?: string | undefined;
 
   /**
-   * `active`.
+   * `active` or `frozen`.
    *
    * @generated from field: string status = 10;
    */
@@ -3137,6 +3165,20 @@ export declare type Books = Message<"ledger.v1.Books"> & {
    * @generated from field: optional int64 updated_ms = 13;
    */
   updatedMs?: bigint | undefined;
+
+  /**
+   * Present while nothing can be changed, because verification has found something.
+   *
+   * @generated from field: optional ledger.v1.Freeze frozen = 14;
+   */
+  frozen?: Freeze | undefined;
+
+  /**
+   * The last whole verification without findings; absent before the first.
+   *
+   * @generated from field: optional ledger.v1.Verified verified = 15;
+   */
+  verified?: Verified | undefined;
 };
 
 /**
@@ -3144,6 +3186,59 @@ export declare type Books = Message<"ledger.v1.Books"> & {
  * Use `create(BooksSchema)` to create a new message.
  */
 export declare const BooksSchema: GenMessage<Books>;
+
+/**
+ * Freeze says why and since when nothing can be changed.
+ *
+ * @generated from message ledger.v1.Freeze
+ */
+export declare type Freeze = Message<"ledger.v1.Freeze"> & {
+  /**
+   * @generated from field: int64 at_ms = 1;
+   */
+  atMs: bigint;
+
+  /**
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * End of the log at that time.
+   *
+   * @generated from field: int64 sequence = 3;
+   */
+  sequence: bigint;
+};
+
+/**
+ * Describes the message ledger.v1.Freeze.
+ * Use `create(FreezeSchema)` to create a new message.
+ */
+export declare const FreezeSchema: GenMessage<Freeze>;
+
+/**
+ * Verified says how far a log and all that is derived from it have been compared.
+ *
+ * @generated from message ledger.v1.Verified
+ */
+export declare type Verified = Message<"ledger.v1.Verified"> & {
+  /**
+   * @generated from field: int64 sequence = 1;
+   */
+  sequence: bigint;
+
+  /**
+   * @generated from field: int64 at_ms = 2;
+   */
+  atMs: bigint;
+};
+
+/**
+ * Describes the message ledger.v1.Verified.
+ * Use `create(VerifiedSchema)` to create a new message.
+ */
+export declare const VerifiedSchema: GenMessage<Verified>;
 
 /**
  * @generated from message ledger.v1.GetBooksRequest
@@ -3819,6 +3914,127 @@ export declare type ListFiltersResponse = Message<"ledger.v1.ListFiltersResponse
 export declare const ListFiltersResponseSchema: GenMessage<ListFiltersResponse>;
 
 /**
+ * @generated from message ledger.v1.RedactTransactionRequest
+ */
+export declare type RedactTransactionRequest = Message<"ledger.v1.RedactTransactionRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * @generated from field: string transaction_id = 2;
+   */
+  transactionId: string;
+
+  /**
+   * `description`, `reference` or `metadata.<key>`, 1 to 20.
+   *
+   * @generated from field: repeated string fields = 3;
+   */
+  fields: string[];
+
+  /**
+   * 1 to 1,000 code points.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string actor = 5;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 6;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message ledger.v1.RedactTransactionRequest.
+ * Use `create(RedactTransactionRequestSchema)` to create a new message.
+ */
+export declare const RedactTransactionRequestSchema: GenMessage<RedactTransactionRequest>;
+
+/**
+ * @generated from message ledger.v1.RedactTransactionResponse
+ */
+export declare type RedactTransactionResponse = Message<"ledger.v1.RedactTransactionResponse"> & {
+  /**
+   * After the redaction.
+   *
+   * @generated from field: ledger.v1.Transaction transaction = 1;
+   */
+  transaction?: Transaction | undefined;
+};
+
+/**
+ * Describes the message ledger.v1.RedactTransactionResponse.
+ * Use `create(RedactTransactionResponseSchema)` to create a new message.
+ */
+export declare const RedactTransactionResponseSchema: GenMessage<RedactTransactionResponse>;
+
+/**
+ * @generated from message ledger.v1.EraseSubjectRequest
+ */
+export declare type EraseSubjectRequest = Message<"ledger.v1.EraseSubjectRequest"> & {
+  /**
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * TypeID with the prefix `subj`.
+   *
+   * @generated from field: string subject_id = 2;
+   */
+  subjectId: string;
+
+  /**
+   * At most 1,000 code points.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: string actor = 4;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string request_id = 5;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message ledger.v1.EraseSubjectRequest.
+ * Use `create(EraseSubjectRequestSchema)` to create a new message.
+ */
+export declare const EraseSubjectRequestSchema: GenMessage<EraseSubjectRequest>;
+
+/**
+ * @generated from message ledger.v1.EraseSubjectResponse
+ */
+export declare type EraseSubjectResponse = Message<"ledger.v1.EraseSubjectResponse"> & {
+  /**
+   * Position of `subject.erased`.
+   *
+   * @generated from field: int64 sequence = 1;
+   */
+  sequence: bigint;
+};
+
+/**
+ * Describes the message ledger.v1.EraseSubjectResponse.
+ * Use `create(EraseSubjectResponseSchema)` to create a new message.
+ */
+export declare const EraseSubjectResponseSchema: GenMessage<EraseSubjectResponse>;
+
+/**
  * LedgerService posts and reads. Every call needs the internal token (metadata `authorization: Bearer …`). Names, bounds and amounts are
  * those of REST: amounts are decimal strings (`10.50`), never numbers. Errors carry google.rpc.ErrorInfo, whose reason is the REST error code.
  * They carry google.rpc.BadRequest when a field is wrong, under its REST name (`start_date` for `start_ms`).
@@ -4222,6 +4438,28 @@ export declare const LedgerService: GenService<{
     methodKind: "unary";
     input: typeof ListEventsRequestSchema;
     output: typeof ListEventsResponseSchema;
+  },
+  /**
+   * RedactTransaction removes texts from a posted transaction for ever: its event keeps its hash, and the payload is replaced. A call whose fields
+   * are all redacted already changes nothing. Errors: `transaction_not_found`, `books_frozen`.
+   *
+   * @generated from rpc ledger.v1.LedgerService.RedactTransaction
+   */
+  redactTransaction: {
+    methodKind: "unary";
+    input: typeof RedactTransactionRequestSchema;
+    output: typeof RedactTransactionResponseSchema;
+  },
+  /**
+   * EraseSubject appends `subject.erased`. Only identity calls it, after it has deleted the subject's key. A second call changes nothing. Errors:
+   * `books_frozen`.
+   *
+   * @generated from rpc ledger.v1.LedgerService.EraseSubject
+   */
+  eraseSubject: {
+    methodKind: "unary";
+    input: typeof EraseSubjectRequestSchema;
+    output: typeof EraseSubjectResponseSchema;
   },
 }>;
 

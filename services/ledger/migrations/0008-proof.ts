@@ -1,0 +1,98 @@
+// Adds proofs of the log: trees and checkpoints, freezes, verifications, redactions, subjects of personal data, and imports of whole logs.
+import { Migration } from '@mikro-orm/migrations';
+import { tenantPolicy } from '../../platform/postgres.ts';
+import { deleteTenant } from './delete-tenant.ts';
+
+const tables = ['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'];
+
+export class Proof extends Migration {
+  override up(): void {
+    // Null: not frozen. Next to `rebuilt` no part of what the log says.
+    this.addSql('alter table heads add column frozen_at timestamptz');
+    this.addSql(`create table freezes (
+      tenant_id uuid primary key,
+      sequence bigint not null,
+      at timestamptz not null,
+      reason text not null
+    )`);
+    // The last whole walk of each tenant. `report`: its findings, a line each.
+    this.addSql(`create table verifications (
+      tenant_id uuid primary key,
+      sequence bigint not null,
+      hash bytea not null,
+      started_at timestamptz not null,
+      finished_at timestamptz not null,
+      events bigint not null,
+      findings integer not null,
+      report text not null
+    )`);
+    this.createTrees();
+    // The hash of the payload that was posted, by the position of its event.
+    this.addSql(`create table redactions (
+      tenant_id uuid not null,
+      sequence bigint not null,
+      payload_hash bytea not null check (length(payload_hash) = 32),
+      primary key (tenant_id, sequence)
+    )`);
+    this.addSql(`create table subject_transactions (
+      tenant_id uuid not null,
+      subject_id uuid not null,
+      sequence bigint not null,
+      primary key (tenant_id, subject_id, sequence)
+    )`);
+    // Bodies of imports, until their job has ended.
+    this.addSql(`create table uploads (
+      tenant_id uuid not null,
+      id uuid not null,
+      position integer not null,
+      bytes bytea not null,
+      primary key (tenant_id, id, position)
+    )`);
+    this.addSql('alter table uploads alter column bytes set storage external');
+    for (const table of tables) {
+      for (const statement of tenantPolicy(table)) this.addSql(statement);
+      this.addSql(`create policy operator on ${table} for select to current_user using (true)`);
+    }
+    // The auditor's loops look for work across tenants in these tables only.
+    for (const table of ['freezes', 'verifications', 'trees', 'checkpoints']) {
+      this.addSql(`create policy indexer on ${table} for select using ((select current_setting('app.indexer', true)) = 'on')`);
+    }
+    this.addSql(
+      deleteTenant([
+        ...['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'],
+        ...['search_indexes', 'transaction_texts', 'volumes', 'filters', 'job_chunks', 'jobs', 'holds', 'hold_entries', 'parts'],
+        ...['definitions', 'velocity', 'balances', 'accounts', 'entries', 'shifted_entries', 'shifted_months', 'shifted_transactions'],
+        ...['transaction_metadata', 'periods', 'books', 'transactions', 'log'],
+      ]),
+    );
+    this.addSql(`insert into enabled select 'proof' where not exists (select from heads)`);
+  }
+
+  private createTrees(): void {
+    // How far each log's tree is, and the chain hash of its last event. `origin` counts restores that were accepted, from 1.
+    this.addSql(`create table trees (
+      tenant_id uuid primary key,
+      size bigint not null,
+      hash bytea not null,
+      origin integer not null
+    )`);
+    // Tiles of 1 to 256 hashes, https://c2sp.org/tlog-tiles, of level 1 and higher: level 0 is the log.
+    this.addSql(`create table tiles (
+      tenant_id uuid not null,
+      level smallint not null check (level > 0),
+      position bigint not null,
+      hashes bytea not null check (length(hashes) between 32 and 8192 and length(hashes) % 32 = 0),
+      primary key (tenant_id, level, position)
+    )`);
+    this.addSql('alter table tiles alter column hashes set storage external');
+    this.addSql(`create table checkpoints (
+      tenant_id uuid not null,
+      origin integer not null,
+      size bigint not null,
+      root bytea not null check (length(root) = 32),
+      note text not null,
+      signed_at timestamptz not null,
+      primary key (tenant_id, origin, size)
+    )`);
+  }
+}
