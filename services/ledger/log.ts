@@ -53,6 +53,8 @@ export interface LogRow extends NewEvent {
   eventId: string;
   createdMs: number;
   hash: Buffer;
+  /** SHA-256 of the payload that was appended, where a redaction has put another in its place. */
+  payloadHash?: Buffer | null;
 }
 
 /** The hash before the first event. */
@@ -66,12 +68,12 @@ export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buff
   const parts = Buffer.allocUnsafe(96);
   parts.set(previous, 0);
   parts.set(sha256(headerOf(row)), 32);
-  parts.set(sha256(row.payload), 64);
+  parts.set(row.payloadHash ?? sha256(row.payload), 64);
   return sha256(parts);
 }
 
 /** The text of an event that is hashed next to its payload. */
-export function headerOf(row: Omit<LogRow, 'hash' | 'payload'>): string {
+export function headerOf(row: Omit<LogRow, 'hash' | 'payload' | 'payloadHash'>): string {
   const { tenant, sequence, eventId, type, createdMs, actor, requestId } = row;
   return JSON.stringify([tenantId(tenant), Number(sequence), toId('evt', eventId), type, createdMs, actor, requestId]);
 }

@@ -1,7 +1,15 @@
 // Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
-import { Readable } from 'node:stream';
+import { Readable, type Writable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
-import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf';
+import {
+  create,
+  fromBinary,
+  toBinary,
+  type DescMessage,
+  type DescMethod,
+  type MessageInitShape,
+  type MessageShape,
+} from '@bufbuild/protobuf';
 import { Code, ConnectError, type CallOptions, type Transport } from '@connectrpc/connect';
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
 import {
@@ -290,6 +298,10 @@ async function* listen<Output extends DescMessage>(
   }
 }
 
+async function* encoded<Input extends DescMessage>(type: Input, messages: AsyncIterable<MessageInitShape<Input>>): AsyncGenerator<Buffer> {
+  for await (const message of messages) yield Buffer.from(toBinary(type, create(type, message)));
+}
+
 /** Sends messages as fast as they are taken; an answer before their end ends it. Rejects with a ConnectError, or with what `input` throws. */
 function upload<Input extends DescMessage, Output extends DescMessage>(
   client: Client,
@@ -299,10 +311,10 @@ function upload<Input extends DescMessage, Output extends DescMessage>(
 ): Promise<MessageShape<Output>> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(new ConnectError('the caller has canceled', Code.Canceled));
-    const messages = Readable.from(input, { highWaterMark: 1 });
+    const messages = Readable.from(encoded(request, input), { highWaterMark: 1 });
     const call = client.makeClientStreamRequest(
       `/${parent.typeName}/${name}`,
-      (message: MessageInitShape<Input>) => Buffer.from(toBinary(request, create(request, message))),
+      (bytes: Buffer) => bytes,
       (bytes) => fromBinary(output, bytes),
       metadata,
       { deadline: Date.now() + timeoutMs },
@@ -319,7 +331,7 @@ function upload<Input extends DescMessage, Output extends DescMessage>(
       reject(error);
       cancel();
     });
-    messages.pipe(call);
+    messages.pipe(call as Writable);
   });
 }
 

@@ -135,8 +135,9 @@ export async function* logChunks(client: pg.Client, tenant: string, after = 0n):
       name: 'log_chunk',
       text: `select tenant_id as tenant, sequence::text, coalesce(event_id, '00000000-0000-0000-0000-000000000000') as "eventId", type,
           (extract(epoch from created_at) * 1000)::text as "createdMs", actor, request_id as "requestId", coalesce(payload, '') as payload,
-          coalesce(hash, '') as hash
-        from log where tenant_id = $1 and sequence > $2 order by log.sequence limit ${chunkEvents}`,
+          coalesce(hash, '') as hash, payload_hash as "payloadHash"
+        from log left join redactions using (tenant_id, sequence)
+        where tenant_id = $1 and sequence > $2 order by log.sequence limit ${chunkEvents}`,
       values: [tenant, last],
     });
     if (rows.length === 0) return;
