@@ -30,8 +30,8 @@ export interface Audit {
 }
 
 /** Starts a ledger, on a new database or the given one, and connects. */
-export async function openAudit(database?: FreshDatabase): Promise<Audit> {
-  const ledger = await startLedger(database && { database });
+export async function openAudit(database?: FreshDatabase, more: { duePollMs?: number } = {}): Promise<Audit> {
+  const ledger = await startLedger({ ...(database && { database }), ...more });
   const owner = new pg.Client({ connectionString: ledger.database.ownerUrl });
   await owner.connect();
   const operator = await openOperator(ledger.database.ownerUrl);

@@ -141,7 +141,7 @@ export function replayed(
   tamper: (rows: LogRow[]) => void = () => undefined,
   template: BusinessType | null = null,
 ): { rows: LogRow[]; findings: string[]; replay: Replay; added: ReplayedEvent[] } {
-  const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
+  const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n, frozen: false };
   const made = accounts.map((each) => createdEvent(each, template, by));
   const rows = [...made, ...events].map((each: NewEvent & { atMs?: number }) => append(head, each, each.atMs ?? nowMs));
   tamper(rows);

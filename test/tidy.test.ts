@@ -39,7 +39,7 @@ const importRules: [RegExp, (name: string) => boolean][] = [
   ],
   // The ledger derives balance events for Kafka, the notifier for itself. REST and webhooks have the same records.
   [
-    /^services\/platform\/(derived-events|payment-records|books-records|ledger-records)\.ts$/,
+    /^services\/platform\/(derived-events|payment-records|books-records|proof-records|ledger-records)\.ts$/,
     under('services/platform/', 'proto/gen/ledger/v1/events_pb.js', 'proto/gen/ledger/v1/ledger_pb.js'),
   ],
   [/^services\/platform\//, under('services/platform/', 'proto/gen/grpc/', 'proto/gen/google/', 'proto/gen/platform/')],

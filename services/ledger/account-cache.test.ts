@@ -3,7 +3,7 @@ import { genesisHash } from './log.ts';
 
 /** The state of a tenant with this number of accounts, and of counts of velocity limits. */
 function stateOf(tenant: string, accounts: number, counts = 0): TenantState {
-  const head = { tenant, sequence: 1n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
+  const head = { tenant, sequence: 1n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n, frozen: false };
   const steps = new Map(Array.from({ length: counts }, (_, index) => [`limit ${index}`, []]));
   const rules = counts === 0 ? null : { limits: new Map<string, never>(), above: new Map<string, never>(), steps };
   return { head, accounts: new Map(Array.from({ length: accounts }, (_, index) => [`account-${index}`, {} as AccountState])), rules };

@@ -32,7 +32,7 @@ const limit: Limit = {
 };
 
 function freshState(): TenantState {
-  const head = { tenant, sequence: 3n, hash: genesisHash, lastMs: 1_000, chart: null, rebuilt: 0n };
+  const head = { tenant, sequence: 3n, hash: genesisHash, lastMs: 1_000, chart: null, rebuilt: 0n, frozen: false };
   return {
     head,
     accounts: new Map(accounts.map(([code, { account }]) => [code, { account, balances: new Map() }])),

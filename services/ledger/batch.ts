@@ -7,7 +7,7 @@ import { Changes } from './changes.ts';
 import { idReused } from './fingerprint.ts';
 import { dueHolds, maxDue, nextDue } from './hold-queries.ts';
 import { isDue, mustBePending } from './holds.ts';
-import { fenceHeads, readClock, type Head } from './log.ts';
+import { fenceHeads, frozenBooks, readClock, type Head } from './log.ts';
 import { readBooks } from './books-rules.ts';
 import { readCounts, readLimits } from './limit-reads.ts';
 import { Known, idOf, keyOf, targetOf, type Decided } from './known.ts';
@@ -176,7 +176,10 @@ export class Batch {
 
   private expire(command: ValidatedPosting): boolean {
     const { state } = this.openedTenants.get(command.tenant) as OpenedTenant;
-    const isDueNow = isDue(this.known.holdOf(command).record, timeOf(state, this.nowMs)) && this.inconsistencyOf(command) === undefined;
+    const isDueNow =
+      !state.head.frozen &&
+      isDue(this.known.holdOf(command).record, timeOf(state, this.nowMs)) &&
+      this.inconsistencyOf(command) === undefined;
     if (isDueNow) this.holds.ended(state, command, this.nowMs);
     return isDueNow;
   }
@@ -245,10 +248,11 @@ export class Batch {
     return command.kind === 'hold' ? this.holds.made(state, command, this.nowMs) : this.holds.ended(state, command, this.nowMs);
   }
 
-  /** Refuses a command that comes too late, or whose id was used. */
+  /** Refuses a command of a frozen tenant, one that comes too late, and one whose id was used. */
   private checkAllowed(command: ValidatedPosting, item: Item, state: TenantState): void {
     // The caller may have sent it again meanwhile and got a refusal. Posting it now would contradict that answer.
     if (isAbandoned(item)) throw new Refusal('unavailable', 'the posting was not done in time; a retry with the same key finds out');
+    if (state.head.frozen) throw frozenBooks();
     if (command.validUntilMs !== null && timeOf(state, this.nowMs) >= command.validUntilMs) throw tooLate(command.validUntilMs);
     if (this.known.keysOfIds.size > 0 && this.known.keysOfIds.has(idOf(command))) throw idReused(command);
   }

@@ -6,7 +6,7 @@ import { inTransaction, type Client, type Connections } from '../platform/postgr
 import { accountsByCode } from './account-reads.ts';
 import { Refusal, type Reason } from './accounting.ts';
 import { writeEvents } from './accounts.ts';
-import { booksOf, defaultSettings, storeBooks, storedBooks, textOf, type BooksSettings } from './books.ts';
+import { booksOf, defaultSettings, storeBooks, storedBooks, textOf, watchedBooks, type BooksSettings } from './books.ts';
 import { nextPosition, type AuditContext } from './chart.ts';
 import { invalid } from './fields.ts';
 import { append, lockHead } from './log.ts';
@@ -36,7 +36,7 @@ export function updateBooks(
       throw refusalOf('version_conflict', `the books have version ${before.version}, not ${version}`, 'version', version.toString());
     }
     const settings = changed(before.settings, change);
-    if (!locked || textOf(settings) === textOf(before.settings)) return booksOf(before);
+    if (!locked || textOf(settings) === textOf(before.settings)) return booksOf(before, await watchedBooks(client, tenant));
     if (settings.timezone !== before.settings.timezone && before.closedThrough !== null) {
       throw invalid('timezone', 'immutable', settings.timezone, 'timezone can’t be changed while a period is closed');
     }
@@ -48,7 +48,7 @@ export function updateBooks(
     await storeBooks(client, tenant, after);
     const payload = toBinary(BooksUpdatedSchema, create(BooksUpdatedSchema, { record: textOf(settings) }));
     await writeEvents(client, [append(head, { type: 'books.updated', ...context, payload }, nowMs)], head, nowMs);
-    return booksOf(after);
+    return booksOf(after, await watchedBooks(client, tenant));
   });
 }
 

@@ -58,8 +58,32 @@ interface BooksRow {
 
 /** A tenant's books. */
 export async function getBooks(pool: Connections, tenant: string): Promise<Books> {
-  const [rows] = await readTenant<[BooksRow[]]>(pool, tenant, selectBooks(tenant));
-  return booksOf(storedOf(rows[0]));
+  const [rows, watched] = await readTenant<[BooksRow[], WatchedRow[]]>(pool, tenant, selectBooks(tenant), selectWatched(tenant));
+  return booksOf(storedOf(rows[0]), watched[0]);
+}
+
+/** What the auditor's watch says of a tenant's books. */
+interface WatchedRow {
+  frozen_ms: number | null;
+  frozen_sequence: bigint | null;
+  reason: string | null;
+  verified_ms: number | null;
+  verified_sequence: bigint | null;
+}
+
+/** The same, for a caller whose SQL transaction sees its rows. */
+export async function watchedBooks(client: Client, tenant: string): Promise<WatchedRow | undefined> {
+  return (await client.query<WatchedRow>(selectWatched(tenant))).rows[0];
+}
+
+function selectWatched(tenant: string): Statement {
+  return {
+    name: 'watched_books',
+    text: `select ${epochMs('f.at')} as frozen_ms, f.sequence as frozen_sequence, f.reason, ${epochMs('v.verified_at')} as verified_ms,
+        v.sequence as verified_sequence
+      from (select * from freezes where tenant_id = $1) f full join (select * from verifications where tenant_id = $1) v using (tenant_id)`,
+    values: [tenant],
+  };
 }
 
 /** A tenant's books, for a caller whose SQL transaction sees its rows. */
@@ -111,7 +135,17 @@ function storedOf(row: BooksRow | undefined): StoredBooks {
 }
 
 /** Books as their message. */
-export function booksOf({ version, settings, closedThrough, finalThrough, updatedMs, readyKeys }: StoredBooks): Books {
+export function booksOf(
+  { version, settings, closedThrough, finalThrough, updatedMs, readyKeys }: StoredBooks,
+  watched?: WatchedRow,
+): Books {
+  const {
+    frozen_ms: frozenMs = null,
+    frozen_sequence: sequence,
+    reason,
+    verified_ms: verifiedMs = null,
+    verified_sequence: verified,
+  } = watched ?? {};
   return create(BooksSchema, {
     timezone: settings.timezone,
     fiscalYearEnd: settings.fiscal_year_end,
@@ -123,8 +157,10 @@ export function booksOf({ version, settings, closedThrough, finalThrough, update
     readyIndexes: readyKeys.filter((key) => settings.indexed_metadata.includes(key)),
     closedThrough: closedThrough ?? undefined,
     finalThrough: finalThrough ?? undefined,
-    status: 'active',
+    status: frozenMs === null ? 'active' : 'frozen',
     version,
     updatedMs: updatedMs === null ? undefined : BigInt(updatedMs),
+    ...(frozenMs !== null && { frozen: { atMs: BigInt(frozenMs), reason: reason ?? '', sequence: sequence ?? 0n } }),
+    ...(verifiedMs !== null && { verified: { atMs: BigInt(verifiedMs), sequence: verified ?? 0n } }),
   });
 }

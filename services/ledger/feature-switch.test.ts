@@ -122,11 +122,13 @@ test('calls that the version before does not have answer UNIMPLEMENTED', async (
     streamHierarchy createAccount createAccounts updateAccount getAccount listAccounts getBalance listBalanceHistory listEvents
     deleteTenant`.split(/\s+/);
   const ofBooks = ['updateBooks', 'closePeriod', 'reopenPeriod'];
+  const ofProof = ['redactTransaction', 'eraseSubject'];
   // These write no event, so that an older ledger has nothing to ignore.
   const withoutEvents = ['getBooks', 'listPeriods', 'listDailyBalances', 'putFilter', 'deleteFilter', 'listFilters', 'getFilter'];
   for (const { localName } of LedgerService.methods) {
     const refuse = (isEnabled: IsEnabled) => () => refuseNewCalls(localName, { $typeName: '', commands: [] }, isEnabled);
     if (ofBooks.includes(localName)) expect(refuse(onlyPayments)).toThrow('not available until books are enabled');
+    else if (ofProof.includes(localName)) expect(refuse(allButProof)).toThrow('not available until proof are enabled');
     else expect(refuse(onlyPayments)).not.toThrow();
     if ([...before, ...withoutEvents].includes(localName)) expect(refuse(none)).not.toThrow();
     else expect(refuse(none)).toThrow('are enabled');
@@ -135,6 +137,7 @@ test('calls that the version before does not have answer UNIMPLEMENTED', async (
 
 const none: IsEnabled = () => false;
 const onlyPayments: IsEnabled = (feature) => feature === 'payments';
+const allButProof: IsEnabled = (feature) => feature !== 'proof';
 
 test.each<[DescMessage, number, IsEnabled]>([
   [PostingSchema, 12, none],
@@ -143,6 +146,7 @@ test.each<[DescMessage, number, IsEnabled]>([
   [NewAccountSchema, 10, none],
   [UpdateAccountRequestSchema, 12, none],
   [PostingSchema, 17, onlyPayments],
+  [PostingSchema, 18, allButProof],
   [CaptureSchema, 12, onlyPayments],
   [ReversalSchema, 11, onlyPayments],
   [ReverseTransactionRequestSchema, 9, onlyPayments],
@@ -150,7 +154,7 @@ test.each<[DescMessage, number, IsEnabled]>([
   for (const { localName, number } of fields) {
     const refuse = () => refuseNewFields({ $typeName: typeName, [localName]: localName === 'entries' ? [] : 'x' }, isEnabled);
     if (number <= last) expect(refuse).not.toThrow();
-    else expect(refuse).toThrow(/is not known here until (payments|books) are enabled/);
+    else expect(refuse).toThrow(/is not known here until (payments|books|proof) are enabled/);
   }
 });
 

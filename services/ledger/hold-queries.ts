@@ -121,7 +121,8 @@ export async function dueOfAllTenants(pool: Connections, most: number, except: s
       text: `select tenant_id, id, since_ms from (
           select tenant_id, id, ${epochMs('clock_timestamp()')} - ${epochMs('expires_at')} as since_ms,
             row_number() over (partition by tenant_id order by expires_at, id) as place
-          from (select tenant_id, id, expires_at from holds where ${waits} and expires_at <= clock_timestamp()
+          from (select tenant_id, id, expires_at from holds h where ${waits} and expires_at <= clock_timestamp()
+              and not exists (select from freezes where tenant_id = h.tenant_id)
             order by expires_at, tenant_id, id limit 20000) as due
           where id <> all($2::uuid[])) as each
         where place <= $1`,

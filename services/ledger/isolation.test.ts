@@ -9,7 +9,7 @@ import { migrate } from '../platform/migration.ts';
 import { inTransaction, openPool, readTenant, setTenants, type Pool } from '../platform/postgres.ts';
 import { checkDatabase } from '../platform/postgres-start.ts';
 import { openLog } from '../platform/telemetry.ts';
-import { appendOnly, auditorTables, kept, migrationNames } from './schema.ts';
+import { appendOnly, auditorTables, kept, migrationNames, ownerTables } from './schema.ts';
 
 let ledger: RunningLedger;
 let admin: pg.Client;
@@ -25,7 +25,10 @@ const tables = [
   ...auditorTables,
   'deleted_tenants',
   ...['filters', 'books', 'periods', 'shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
+  ...['freezes', 'redactions', 'subject_transactions'],
 ];
+/** The auditor's loops look for work in these. */
+const loopTables = ['heads', 'books', 'search_indexes', 'freezes', 'verifications', 'trees', 'checkpoints'];
 const logger = openLog('test', 'silent');
 
 /** A row in each table that nothing below fills. */
@@ -44,12 +47,14 @@ const inserts = [
   `insert into shifted_months values ($1, $1, 'NGN', '2026-01-01', 1, 0, 1)`,
   `insert into filters values ($1, 'mine', 'kind=single')`,
   `insert into transaction_metadata values ($1, 'order', '42', 1)`,
+  `insert into redactions values ($1, 1, decode(repeat('00', 32), 'hex'))`,
+  `insert into subject_transactions values ($1, $1, 1)`,
   `insert into deleted_tenants values ($1, 1, decode(repeat('00', 32), 'hex'), now())`,
 ];
 
 /** Indexes by which loops find due holds and jobs of all tenants; and one of words, each with its tenant. */
 const otherFirst: Record<string, string> = { holds_due: 'expires_at', jobs_expired: 'expires_at', transaction_texts_words: 'words' };
-const readOnly = [...appendOnly, ...auditorTables];
+const readOnly = [...appendOnly, ...auditorTables, ...ownerTables];
 
 beforeAll(async () => {
   ledger = await startLedger();
@@ -186,7 +191,7 @@ describe.each(tables)('%s', (table) => {
     expect(rows[0]).toEqual({
       enabled: true,
       forced: true,
-      policies: [...relayTables, 'holds', 'jobs', 'heads', 'books', 'search_indexes'].includes(table) ? 3 : 2,
+      policies: [...relayTables, 'holds', 'jobs', ...loopTables].includes(table) ? 3 : 2,
     });
     const keys = await admin.query<{ name: string; first: string }>(
       `select indexrelid::regclass::text as name, attname as first from pg_index join pg_attribute on attrelid = indrelid and attnum = indkey[0]

@@ -7,7 +7,7 @@ const sha256 = (...parts: (string | Uint8Array)[]) => {
   for (const part of parts) hash.update(part);
   return hash.digest();
 };
-const head = (): Head => ({ tenant: newUuid(), sequence: 0n, hash: genesisHash, lastMs: 0, chart: 'wallet', rebuilt: 0n });
+const head = (): Head => ({ tenant: newUuid(), sequence: 0n, hash: genesisHash, lastMs: 0, chart: 'wallet', rebuilt: 0n, frozen: false });
 const event: NewEvent = { type: 'account.created', actor: 'key_1', requestId: 'request', payload: Buffer.from('what happened') };
 
 test('the first event follows thirty-two zero bytes', () => {
@@ -47,7 +47,7 @@ test('events are numbered from 1 without a gap, each chained to the one before, 
   expect(new Set(rows.map(({ eventId }) => eventId)).size).toBe(3);
   expect(rows[2]).toMatchObject(event);
   for (const [place, row] of rows.entries()) expect(row.hash).toEqual(chainHash(rows[place - 1]?.hash ?? genesisHash, row));
-  expect(own).toEqual({ tenant, sequence: 3n, hash: rows[2]!.hash, lastMs: 30, chart: 'wallet', rebuilt: 0n });
+  expect(own).toEqual({ tenant, sequence: 3n, hash: rows[2]!.hash, lastMs: 30, chart: 'wallet', rebuilt: 0n, frozen: false });
 });
 
 test('if the clock was set back, an event has the time of the one before', () => {

@@ -2,6 +2,7 @@
 import { sha256 } from '../platform/digest.ts';
 import { newUuid, tenantId, toId } from '../platform/ids.ts';
 import { epochMs, type Client } from '../platform/postgres.ts';
+import { Refusal } from './accounting.ts';
 
 /** Types of events in the log. */
 export type EventType =
@@ -32,6 +33,8 @@ export interface Head {
   chart: string | null;
   /** Counts rebuilds and fenced calls; cached state is valid for one count. */
   rebuilt: bigint;
+  /** Whether changes are refused, because verification has found something. */
+  frozen: boolean;
 }
 
 /** An event before it has a position. */
@@ -109,7 +112,7 @@ export const lockHeadsTable = { name: 'lock_heads_table', text: 'lock table head
 
 /**
  * Locks the tenant's head, as every change does first, and reads the clock under the lock. `make` creates a missing head, as set-up and
- * the first account do; without it a missing head is null.
+ * the first account do; without it a missing head is null. Throws {@link Refusal} `books_frozen`.
  */
 export async function lockHead(client: Client, tenant: string, make: boolean): Promise<{ head: Head; nowMs: number } | null> {
   if (make) {
@@ -125,7 +128,13 @@ export async function lockHead(client: Client, tenant: string, make: boolean): P
     client.query<{ now_ms: number }>(readClock),
   ]);
   const row = locked.rows[0];
+  if (row?.frozen) throw frozenBooks();
   return row ? { head: headOf(row), nowMs: (time.rows[0] as { now_ms: number }).now_ms } : null;
+}
+
+/** The refusal of any change of a frozen tenant. */
+export function frozenBooks(): Refusal {
+  return new Refusal('books_frozen', 'the books are frozen, because verification has found something: nothing can be changed');
 }
 
 /** Makes calls that were sent before fail for these tenants (UUIDs), whose heads the caller has locked. */
@@ -145,13 +154,14 @@ export interface HeadRow {
   last_ms: number;
   chart: string | null;
   rebuilt: bigint;
+  frozen: boolean;
 }
 
 /** The columns of a head. */
 export const selectHead = `select tenant_id, sequence, hash, ${epochMs('last_at')} as last_ms, chart,
-  rebuilt from heads`;
+  rebuilt, frozen_at is not null as frozen from heads`;
 
 /** A head from its row. */
-export function headOf(row: HeadRow): Head {
-  return { tenant: row.tenant_id, sequence: row.sequence, hash: row.hash, lastMs: row.last_ms, chart: row.chart, rebuilt: row.rebuilt };
+export function headOf({ tenant_id: tenant, last_ms: lastMs, ...rest }: HeadRow): Head {
+  return { tenant, lastMs, ...rest };
 }

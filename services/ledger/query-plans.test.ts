@@ -56,7 +56,7 @@ beforeAll(async () => {
   await inTransaction(one, [tenant], (client) => readAccounts(client, [[tenant, 'child']]));
   const limit = { account_code: 'group', applies: 'sum', currency: 'NGN', side: 'debit', max_count: 1, window: { rolling_seconds: 60 } };
   await putDefinition(one, tenant, 'limit', { id: null, record: JSON.stringify(limit), mustExist: false }, by);
-  const head = { tenant, sequence: 0n, hash: Buffer.alloc(32), lastMs: 0, chart: null, rebuilt: 0n };
+  const head = { tenant, sequence: 0n, hash: Buffer.alloc(32), lastMs: 0, chart: null, rebuilt: 0n, frozen: false };
   const states = [{ head, accounts: new Map<string, never>() }];
   await inTransaction(one, [tenant], async (client) => {
     await readLimits(client, states);

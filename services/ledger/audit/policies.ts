@@ -17,7 +17,7 @@ export async function checkRowSecurity(client: pg.Client, findings: Findings): P
   const { rows } = await client.query<{ table: string; policy: string; state: 'missing' | 'unknown' | 'changed' }>(
     `with wanted as (
         select relname, polname from unnest($1::text[]) as relname, unnest(array['tenant', 'operator', 'relay', 'due', 'runner', 'indexer']) as polname
-        where case polname when 'relay' then relname = any($2) when 'due' then relname = 'holds' when 'runner' then relname = 'jobs'
+        where case polname when 'relay' then relname = any($2) when 'due' then relname in ('holds', 'freezes') when 'runner' then relname = 'jobs'
           when 'indexer' then relname in ('heads', 'books', 'search_indexes', 'freezes', 'verifications', 'trees', 'checkpoints') else true end),
       policies as (
         select c.relname, p.polname, polroles, polpermissive, polcmd, pg_get_expr(polqual, polrelid) as qual,

@@ -78,8 +78,9 @@ async function createScratchTables(client: pg.Client, tables: Projection[]): Pro
 // have cached.
 async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
   const { rowCount } = await client.query(
-    `insert into heads (tenant_id, sequence, hash, last_at, rebuilt)
-      select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0), extract(epoch from clock_timestamp()) * 1000
+    `insert into heads (tenant_id, sequence, hash, last_at, rebuilt, frozen_at)
+      select $1::uuid, 0, decode(repeat('00', 32), 'hex'), to_timestamp(0), extract(epoch from clock_timestamp()) * 1000,
+        (select at from freezes where tenant_id = $1)
       where exists (select from log where tenant_id = $1) on conflict do nothing`,
     [tenant],
   );

@@ -22,7 +22,7 @@ const back = (more: More) =>
 
 /** A log of the accounts and these postings, and what its replay finds and derives. */
 function replayed(messages: ReturnType<typeof posting>[], keys: string[] = []) {
-  const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n };
+  const head: Head = { tenant, sequence: 0n, hash: genesisHash, lastMs: 0, chart: null, rebuilt: 0n, frozen: false };
   const findings: string[] = [];
   const replay = new Replay(tenant, (problem) => findings.push(problem), { keys, through: 0n });
   const events = [...accounts.map((each) => createdEvent(each, null, by)), ...messages.map(event)];

@@ -1,82 +1,22 @@
-// Verify and rebuild against damage of every table and column.
+// What verify and rebuild report and repair, next to a running ledger and as commands.
 import { spawnSync } from 'node:child_process';
-import { startAuditor } from '../../../test/auditor.ts';
-import { until } from '../../../test/polling.ts';
-import { openAudit, runCommand, type Audit } from '../../../test/audit.ts';
-import { fillLedger } from '../../../test/full-ledger.ts';
+import { runCommand, type Audit } from '../../../test/audit.ts';
+import { openDamaged, tables, type Damaged } from '../../../test/damage.ts';
 import { entries, newTenant, refusal } from '../../../test/ledger.ts';
 import { toUuid } from '../../platform/ids.ts';
 import { verify } from './verify.ts';
 
-// One ledger with events of every kind, damaged in every way and restored each time.
 let audit: Audit;
-const { tenantId, tenant } = newTenant();
-const tables = [
-  ...['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', 'parts', 'holds', 'hold_entries', 'definitions', 'velocity'],
-  ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'books', 'periods', 'transaction_metadata'],
-  ...['transaction_texts', 'volumes'],
-];
-const kept = [...tables, 'relay_marks'];
-/** Counts indexes that the auditor has not completed. */
-const behind = `select count(*)::text as n from heads h where (select array_agg(name order by name) from search_indexes i
-  where i.tenant_id = h.tenant_id and through >= case name when '' then h.sequence else since - 1 end) is distinct from array['', 'order'] collate "C"`;
-/** Columns that may not be null, but for those of primary keys. */
-const required: { table: string; column: string }[] = [];
+let tenantId: string;
+let tenant: string;
+let damage: Damaged['damage'];
+let putBack: Damaged['putBack'];
 
 beforeAll(async () => {
-  audit = await openAudit();
-  await fillLedger(audit.ledger.client, tenantId);
-  await fillLedger(audit.ledger.client, newTenant().tenantId);
-  const auditor = await startAuditor(audit.ledger.database);
-  await until(
-    async () => (await audit.owner.query<{ n: string }>(behind)).rows[0]?.n,
-    (n) => n === '0',
-  );
-  await auditor.end();
-  // Without constraints, so that damage which they would refuse is found as well.
-  const constraints = await audit.owner.query<{ sql: string }>(
-    `select case conrelid when 0 then format('alter domain %s drop constraint %I', contypid::regtype, conname)
-        else format('alter table %s drop constraint %I', conrelid::regclass, conname) end as sql from pg_constraint
-      where connamespace = 'public'::regnamespace and contype in ('c', 'f')`,
-  );
-  for (const { sql } of constraints.rows) await audit.owner.query(sql);
-  const columns = await audit.owner.query<{ table: string; column: string }>(
-    `select c.relname as table, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid
-      where c.relname = any($1) and a.attnum > 0 and a.attnotnull
-        and not exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary and a.attnum = any(i.indkey))`,
-    [tables],
-  );
-  required.push(...columns.rows);
-  for (const { table, column } of required) await audit.owner.query(`alter table ${table} alter column ${column} drop not null`);
-  await audit.owner.query('drop trigger entries_must_balance on entries; create schema kept');
-  for (const table of kept) await audit.owner.query(`create table kept.${table} as table ${table}`);
+  ({ audit, tenantId, tenant, damage, putBack } = await openDamaged());
 });
 
 afterAll(() => audit.end());
-
-/** Changes rows of any tenant, for which the owner has to disable row-level security. */
-async function damage(...statements: [sql: string, values?: unknown[]][]): Promise<void> {
-  return damageOf(tables, ...statements);
-}
-
-/** The same of a few tables, in less time. */
-async function damageOf(names: string[], ...statements: [sql: string, values?: unknown[]][]): Promise<void> {
-  const security = (how: string) => audit.owner.query(names.map((table) => `alter table ${table} ${how} row level security`).join('; '));
-  await audit.owner.query('begin');
-  await security('disable');
-  for (const [sql, values] of statements) await audit.owner.query(sql, values);
-  await security('enable');
-  await audit.owner.query('commit');
-}
-
-async function putBack(names = kept): Promise<void> {
-  const secured = names.filter((table) => tables.includes(table));
-  await damageOf(
-    secured,
-    [`delete from ${names.join('; delete from ')}`],
-    ...names.map((table): [string] => [`insert into ${table} select * from kept.${table}`]),
-  );
-}
 
 test('verify and rebuild --check find nothing in an intact ledger', async () => {
   expect(await audit.verified()).toEqual([]);
@@ -84,98 +24,6 @@ test('verify and rebuild --check find nothing in an intact ledger', async () => 
   const seen = await verify(audit.operator, {}, () => undefined);
   expect(seen).toMatchObject({ tenants: 2, transactions: 44, findings: 0 });
   expect(seen.events).toBeGreaterThan(120);
-});
-
-const changed: Record<string, (column: string) => string> = {
-  uuid: () => 'gen_random_uuid()',
-  text: (column) => `coalesce(${column}, '') || 'x'`,
-  // Not by 1, because the next sequence is taken.
-  int8: (column) => `${column} + 1000`,
-  int4: (column) => `${column} + 1000`,
-  int2: (column) => `${column} + 1000`,
-  numeric: (column) => `${column} + 1000`,
-  bool: (column) => `not ${column}`,
-  timestamptz: (column) => `coalesce(${column}, to_timestamp(0)) + interval '1 millisecond'`,
-  date: (column) => `(coalesce(${column}, '2026-01-31') + interval '1 month')::date`,
-  _uuid: (column) => `${column} || gen_random_uuid()`,
-  tsvector: (column) => `${column} || 'zz'::tsvector`,
-  bytea: (column) => `set_byte(${column}, length(${column}) - 1, (get_byte(${column}, length(${column}) - 1) + 1) % 256)`,
-};
-
-// Columns that are not derived from the log.
-const notDerived = ['rebuilt', 'traceparent'];
-
-test.each(tables)('verify and rebuild --check find a change of any column in one row of %s', async (table) => {
-  const { rows: columns } = await audit.owner.query<{ name: string; type: string }>(
-    `select attname as name, coalesce(base.typname, t.typname) as type
-      from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_type base on base.oid = t.typbasetype
-      where attrelid = $1::regclass and attnum > 0 and not attisdropped and attname <> all($2)`,
-    [table, notDerived],
-  );
-  expect(columns.length).toBeGreaterThanOrEqual(3);
-  for (const { name, type } of columns) {
-    const change = changed[type];
-    if (!change) throw new Error(`how does one change a ${type}?`);
-    const mayNotBeNull = required.some((each) => each.table === table && each.column === name);
-    for (const to of [change(name), ...(mayNotBeNull ? ['null'] : [])]) {
-      // Somewhere in the middle: neither the first nor the last row.
-      await damageOf(
-        [table],
-        [
-          `update ${table} set ${name} = ${to} where ctid = (
-          select ctid from ${table} where tenant_id = $1 offset (select count(*) / 2 from ${table} where tenant_id = $1) limit 1)`,
-          [tenant],
-        ],
-      );
-      expect([name, to, await audit.verified(tenant)]).not.toEqual([name, to, []]);
-      if (to !== 'null') expect([name, to, await audit.checked(tenant)]).not.toEqual([name, to, []]);
-      await putBack([table]);
-    }
-  }
-  expect(await audit.verified()).toEqual([]);
-});
-
-test.each(tables)('a missing row of %s is found, and one without an event', async (table) => {
-  const row = `ctid = (select ctid from ${table} where tenant_id = $1 offset (select count(*) / 2 from ${table} where tenant_id = $1) limit 1)`;
-  await damageOf([table], [`delete from ${table} where ${row}`, [tenant]]);
-  expect(await audit.verified(tenant)).not.toEqual([]);
-  expect(await audit.checked(tenant)).not.toEqual([]);
-  await putBack([table]);
-  // The same row under another key; for the head, that of an unknown tenant.
-  const another = {
-    heads: 'tenant_id = gen_random_uuid()',
-    log: 'sequence = sequence + 1000',
-    accounts: `id = gen_random_uuid(), code = code || 'x'`,
-    transactions: `sequence = sequence + 1000, id = gen_random_uuid(), idempotency_key = 'x', reverses = null`,
-    entries: 'position = position + 1000',
-    balances: 'account_id = gen_random_uuid()',
-    parts: 'number = number + 1000',
-    holds: `sequence = sequence + 1000, id = gen_random_uuid(), idempotency_key = 'x'`,
-    hold_entries: 'position = position + 1000',
-    definitions: `id = id || 'x'`,
-    velocity: `subject = subject || 'x'`,
-    books: 'tenant_id = gen_random_uuid()',
-    transaction_metadata: 'sequence = sequence + 1000',
-    transaction_texts: 'sequence = 1',
-    volumes: `quarter = quarter + interval '1 hour'`,
-    periods: 'sequence = sequence + 1000, id = gen_random_uuid()',
-    shifted_transactions: 'sequence = sequence + 1000',
-    shifted_entries: 'sequence = sequence + 1000',
-    shifted_months: `month = (month + interval '1 year')::date`,
-  }[table]!;
-  await audit.owner.query(`create temp table one as select * from ${table} where ${row}`, [tenant]);
-  await audit.owner.query(`update one set ${another}`);
-  await damageOf([table], [`insert into ${table} select * from one`]);
-  expect(await audit.verified()).not.toEqual([]);
-  expect(await audit.checked()).not.toEqual([]);
-  await putBack([table]);
-  // The tenant that is first in every order.
-  await audit.owner.query(`update one set tenant_id = '00000000-0000-0000-0000-000000000000'`);
-  await damageOf([table], [`insert into ${table} select * from one`]);
-  expect(await audit.verified()).not.toEqual([]);
-  expect(await audit.checked()).not.toEqual([]);
-  await audit.owner.query('drop table one');
-  await putBack([table]);
 });
 
 test('a finding names the row and the columns, and belongs to its tenant', async () => {

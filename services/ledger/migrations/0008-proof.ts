@@ -2,6 +2,7 @@
 import { Migration } from '@mikro-orm/migrations';
 import { tenantPolicy } from '../../platform/postgres.ts';
 import { deleteTenant } from './delete-tenant.ts';
+import { freezeTenant } from './freeze-tenant.ts';
 
 const tables = ['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'];
 
@@ -15,13 +16,15 @@ export class Proof extends Migration {
       at timestamptz not null,
       reason text not null
     )`);
-    // The last whole walk of each tenant. `report`: its findings, a line each.
+    // The last whole walk of each tenant. `report`: its findings, a line each. The first three are those of the last walk without findings.
     this.addSql(`create table verifications (
       tenant_id uuid primary key,
-      sequence bigint not null,
-      hash bytea not null,
+      sequence bigint,
+      hash bytea,
+      verified_at timestamptz,
       started_at timestamptz not null,
       finished_at timestamptz not null,
+      worked_ms bigint not null,
       events bigint not null,
       findings integer not null,
       report text not null
@@ -57,6 +60,10 @@ export class Proof extends Migration {
     for (const table of ['freezes', 'verifications', 'trees', 'checkpoints']) {
       this.addSql(`create policy indexer on ${table} for select using ((select current_setting('app.indexer', true)) = 'on')`);
     }
+    // Holds of frozen tenants don't expire.
+    this.addSql(`create policy due on freezes for select using ((select current_setting('app.due', true)) = 'on')`);
+    this.addSql(freezeTenant);
+    this.addSql('revoke execute on function freeze_tenant from public');
     this.addSql(
       deleteTenant([
         ...['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'],
