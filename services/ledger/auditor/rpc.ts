@@ -4,6 +4,7 @@ import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
 import { withErrors } from '../rpc-errors.ts';
 import { reportHandlers } from './reports-rpc.ts';
 import { exportHandlers } from './exports-rpc.ts';
+import { importHandlers } from './import-rpc.ts';
 import { jobHandlers } from './jobs-rpc.ts';
 import type { AuditHandlers, AuditorParts } from './parts.ts';
 import { volumeHandlers } from './volume.ts';
@@ -15,6 +16,7 @@ export function auditorRoutes(parts: AuditorParts): (router: ConnectRouter) => v
     ...reportHandlers(parts),
     ...volumeHandlers(parts),
     ...exportHandlers(parts),
+    ...importHandlers(parts),
   };
   return (router) => router.service(AuditService, withErrors(AuditService, handlers));
 }

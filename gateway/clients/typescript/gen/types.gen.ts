@@ -3539,11 +3539,6 @@ export type JobProgress = {
     total: number;
 };
 
-export type JobError = {
-    code: string;
-    message: string;
-};
-
 export type JobOutput = {
     content_type: string;
     bytes: number;
@@ -3561,7 +3556,14 @@ export type Job = {
     /**
      * Why it failed; null: it did not.
      */
-    error: JobError | null;
+    error: {
+        code: string;
+        message: string;
+        /**
+         * Of an import: the line of the file at fault.
+         */
+        line?: number;
+    } | null;
     /**
      * null: there is none yet.
      */
