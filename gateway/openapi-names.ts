@@ -12,7 +12,7 @@ export const verbs: Record<string, Record<string, string>> = {
   user: { get: 'getUser', audit: 'listUserAudit' },
   tenants: {
     ...{ create: 'createTenant', list: 'listTenants', update: 'updateTenant', audit: 'listAudit' },
-    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant' },
+    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant', import: 'importLog' },
   },
   members: { list: 'listMembers', update: 'updateMember', remove: 'removeMember' },
   invitations: { create: 'createInvitation', list: 'listInvitations', delete: 'deleteInvitation', accept: 'acceptInvitation' },

@@ -69,7 +69,7 @@ export async function listEvents(
 
 // Events that were imported name positions of the log from which they came.
 async function correctPositions(pool: Connections, tenant: string, events: Event[]): Promise<void> {
-  const named = events.flatMap(({ data }) => {
+  const named = events.flatMap(({ data }): { id: string | null; record: { sequence: bigint } }[] => {
     if (data.case === 'transactionRedacted') return [{ id: toUuid('txn', data.value.transactionId), record: data.value }];
     const isOfHold = data.case === 'transactionPosted' || data.case === 'holdCreated' || data.case === 'holdEnded';
     return isOfHold && data.value.hold ? [{ id: toUuid('hold', data.value.hold.holdId), record: data.value.hold }] : [];

@@ -1,6 +1,7 @@
 // Imports of whole logs: the same books in another tenant, or under the same id, and nothing of a log that is wrong.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { openAudit, runCommand, type Audit } from '../../../test/audit.ts';
 import { startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
 import { freshDatabase } from '../../../test/cluster.ts';
@@ -94,6 +95,11 @@ test('a log is imported under another id, and once more from there: the same pay
   expect(rows).toEqual([{ sequence: BigInt(size + 1) }]);
   expect(await count('uploads', first.tenant)).toBe(0);
 
+  // A run after a crash finds what the one before it has committed.
+  await audit.owner.query(`update jobs set status = 'queued', content_type = null where tenant_id = $1`, [first.tenant]);
+  const again = async () => (await auditor.client.getJob({ tenantId: first.tenantId, jobId: job.id })).job!;
+  expect(await until(again, ({ status }) => status !== 'queued' && status !== 'running')).toMatchObject({ status: 'succeeded' });
+
   // Keys replay, holds go on, and what follows is appended; a log with an import in it is imported as well.
   const { client } = audit.ledger;
   const { holds } = await client.listHolds({ tenantId: first.tenantId, limit: 100 });
@@ -106,8 +112,13 @@ test('a log is imported under another id, and once more from there: the same pay
     first.tenantId,
     capture(holds.find(({ status, captures }) => status === 'pending' && captures === 1)!.holdId, { amount: '0.25', final: false }),
   );
-  const page = await client.listEvents({ tenantId: first.tenantId, afterSequence: 0n, limit: 500 });
-  const named = page.events.flatMap(({ data }) =>
+  const all: Event[] = [];
+  for (let hasMore = true; hasMore;) {
+    const page = await client.listEvents({ tenantId: first.tenantId, afterSequence: all.at(-1)?.sequence ?? 0n, limit: 100 });
+    all.push(...page.events);
+    ({ hasMore } = page);
+  }
+  const named = all.flatMap(({ data }) =>
     ['transactionPosted', 'holdCreated', 'holdEnded'].includes(data.case!) ? [(data.value as any).hold] : [],
   );
   for (const { holdId, sequence } of named.filter(Boolean))

@@ -7368,6 +7368,25 @@ export type GetKeySetResponses = {
 
 export type GetKeySetResponse = GetKeySetResponses[keyof GetKeySetResponses];
 
+export type ImportLogCall = {
+    /**
+     * An export of events.
+     */
+    body: string;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{tenant_id}/import';
+};
+
+export type ImportLogResponses = {
+    /**
+     * Queued
+     */
+    202: JobResult;
+};
+
+export type ImportLogResponse = ImportLogResponses[keyof ImportLogResponses];
+
 export type ImportTransactionsCall = {
     /**
      * Items of a batch, one a line.
