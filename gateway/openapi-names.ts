@@ -88,7 +88,7 @@ const namesByFields: Record<string, string> = {
   'transaction? hold?': 'BatchItemData',
   'key status': 'IndexStatus',
   'done total': 'JobProgress',
-  'code message': 'JobError',
+  'code message line?': 'JobError',
   'content_type bytes sha256': 'JobOutput',
   'sequence hash at': 'AsRecorded',
   'account_code name type currency opening_balance closing_balance debits credits lines': 'AccountStatement',
