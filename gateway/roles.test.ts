@@ -51,6 +51,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   resumeTenant: 'owner',
   closeTenant: 'owner',
   reopenTenant: 'owner',
+  importLog: 'owner',
   // Audit.
   listAudit: 'admin',
   listUserAudit: 'user',

@@ -1,12 +1,20 @@
 // An auditor over gRPC in the test's process, on the database of a ledger.
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
 import { createClient, type Client } from '@connectrpc/connect';
 import { Registry } from 'prom-client';
 import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import type { JobKinds } from '../services/ledger/auditor/job-kinds.ts';
+import { freezeTenant } from '../services/ledger/auditor/freeze.ts';
 import { jobKinds } from '../services/ledger/auditor/job-list.ts';
 import { Indexer } from '../services/ledger/auditor/indexer.ts';
 import { JobRunner } from '../services/ledger/auditor/job-runner.ts';
 import { auditorRoutes } from '../services/ledger/auditor/rpc.ts';
+import { CheckpointFiles } from '../services/ledger/proof/checkpoint-files.ts';
+import { Checkpoints } from '../services/ledger/proof/checkpoints.ts';
+import { TreeFollower } from '../services/ledger/proof/follower.ts';
+import { CheckpointSigner } from '../services/ledger/proof/signer.ts';
 import { ledgerPlans } from '../services/ledger/query-plans.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
@@ -15,6 +23,7 @@ import { openLog } from '../services/platform/telemetry.ts';
 import { longTransactionTimeouts, type FreshDatabase } from './cluster.ts';
 import { startGrpcServer } from './grpc-server.ts';
 import { withLongDeadline } from './polling.ts';
+import { currentRun } from './run.ts';
 
 export type AuditorClient = Client<typeof AuditService>;
 
@@ -31,10 +40,22 @@ export interface RunningAuditor {
 
 const logger = openLog('test', 'silent');
 
-/** Starts an auditor on the database of a ledger, as `startLedger` returns it. `kinds`: of jobs, in addition to those of the product. */
+/** The name of the deployment of {@link startAuditor} in origins. */
+export const proofOrigin = 'ledger.test';
+
+/**
+ * Starts an auditor on the database of a ledger, as `startLedger` returns it. `kinds`: of jobs, in addition to those of the product. It signs trees when
+ * asked; with `signEveryMs` it also follows all logs and signs them.
+ */
 export async function startAuditor(
   database: FreshDatabase,
-  { kinds: more = {}, leaseMs = 60_000 }: { kinds?: JobKinds; leaseMs?: number } = {},
+  {
+    kinds: more = {},
+    leaseMs = 60_000,
+    directory = mkdtempSync(join(currentRun().directory, 'checkpoints-')),
+    signingKeys = [generateKeyPairSync('ed25519').privateKey],
+    signEveryMs,
+  }: { kinds?: JobKinds; leaseMs?: number; directory?: string; signingKeys?: [KeyObject, ...KeyObject[]]; signEveryMs?: number } = {},
 ): Promise<RunningAuditor> {
   const kinds = { ...jobKinds, ...more };
   const maxMessageBytes = 32 << 20;
@@ -46,9 +67,20 @@ export async function startAuditor(
   const ofIndexer = openPool(database.auditorUrl ?? '', { name: 'index', max: 1, logger, settings: { ...settings, 'app.indexer': 'on' } });
   const indexer = new Indexer({ pool: ofIndexer, pollMs: 50, logger, metrics });
   const runner = new JobRunner({ kinds, reads: jobs, work: pool, all, logger, metrics, leaseMs, pollMs: 50 });
+  const freeze = (tenant: string, reason: string) => freezeTenant(pool, logger, tenant, reason);
+  const checkpoints = new Checkpoints({ origin: proofOrigin, keys: signingKeys, files: new CheckpointFiles(directory), freeze });
+  const nextOrigin = (tenant: string, last: number) => checkpoints.nextOrigin(tenant, last);
+  const trees = openPool(database.auditorUrl ?? '', { name: 'trees', max: 4, logger, settings: { ...settings, 'app.indexer': 'on' } });
+  const loops =
+    signEveryMs === undefined
+      ? []
+      : [
+          new TreeFollower({ pool: trees, pollMs: 50, nextOrigin, freeze, logger, metrics }),
+          new CheckpointSigner({ pool: trees, checkpoints, everyMs: signEveryMs, logger, metrics }),
+        ];
   const served = await startGrpcServer({
     services: [AuditService],
-    routes: auditorRoutes({ pool: new SharedPool(pool), exports: new SharedPool(pool), kinds, started: () => runner.wake() }),
+    routes: auditorRoutes({ pool: new SharedPool(pool), exports: new SharedPool(pool), kinds, checkpoints, started: () => runner.wake() }),
     maxMessageBytes,
     metrics,
   });
@@ -61,8 +93,8 @@ export async function startAuditor(
     async end() {
       caller.close();
       await served.close();
-      await Promise.all([runner.close(), indexer.close()]);
-      await Promise.all([jobs.end(), all.end(), ofIndexer.end()]);
+      await Promise.all([runner.close(), indexer.close(), ...loops.map((loop) => loop.close())]);
+      await Promise.all([jobs.end(), all.end(), ofIndexer.end(), trees.end()]);
       await pool.end();
     },
   };

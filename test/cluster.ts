@@ -18,7 +18,7 @@ import {
   type Service,
 } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
-import { newEncryptionKey, newPassword, newSigningKey } from '../deploy/local/secrets.ts';
+import { newKeys, newPassword } from '../deploy/local/secrets.ts';
 import { scopes as everyScope } from '../services/platform/roles.ts';
 import { mailsIn, type Mail } from './mails.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
@@ -198,10 +198,8 @@ async function newPlan(options: ClusterOptions, databases: Record<Service, Fresh
   return {
     addresses,
     databases,
-    internalToken: newPassword(),
-    jwtPrivateKey: newSigningKey(),
-    identityEncryptionKey: newEncryptionKey(),
-    webhookEncryptionKey: newEncryptionKey(),
+    ...newKeys(),
+    checkpointDirectory: mkdtempSync(join(currentRun().directory, 'checkpoints-')),
     mailDirectory: mkdtempSync(join(currentRun().directory, 'mail-')),
     publicUrl,
     insecureTargets: true,

@@ -12,8 +12,8 @@ export const auditorInserts = [
   `insert into volumes values ($1, 'NGN', now(), 1, 1)`,
   `insert into trees values ($1, 1, decode(repeat('00', 32), 'hex'), 1)`,
   `insert into tiles values ($1, 1, 0, decode(repeat('00', 32), 'hex'))`,
-  `insert into checkpoints values ($1, 1, 1, decode(repeat('00', 32), 'hex'), 'x', now())`,
-  `insert into verifications values ($1, 1, decode(repeat('00', 32), 'hex'), now(), now(), 1, 0, '')`,
+  `insert into checkpoints values ($1, 1, 1, decode(repeat('00', 32), 'hex'), 'x', 'x', now())`,
+  `insert into verifications values ($1, 1, decode(repeat('00', 32), 'hex'), now(), now(), now(), 1, 1, 0, '')`,
   `insert into uploads values ($1, $1, 0, '')`,
   `insert into freezes values ($1, 1, now(), 'x')`,
 ];

@@ -7,6 +7,7 @@ import { validate as deployment } from 'kubernetes-models/_schemas/IoK8sApiAppsV
 import { validate as job } from 'kubernetes-models/_schemas/IoK8sApiBatchV1Job';
 import { validate as namespace } from 'kubernetes-models/_schemas/IoK8sApiCoreV1Namespace';
 import { validate as budget } from 'kubernetes-models/_schemas/IoK8sApiPolicyV1PodDisruptionBudget';
+import { validate as volumeClaim } from 'kubernetes-models/_schemas/IoK8sApiCoreV1PersistentVolumeClaim';
 import { validate as service } from 'kubernetes-models/_schemas/IoK8sApiCoreV1Service';
 import { validate as serviceAccount } from 'kubernetes-models/_schemas/IoK8sApiCoreV1ServiceAccount';
 import { parseAllDocuments } from 'yaml';
@@ -21,6 +22,7 @@ afterAll(forgetSecrets);
 const schemas: Record<string, typeof deployment> = {
   'v1/ConfigMap': configMap,
   'v1/Namespace': namespace,
+  'v1/PersistentVolumeClaim': volumeClaim,
   'v1/Service': service,
   'v1/ServiceAccount': serviceAccount,
   'apps/v1/Deployment': deployment,
@@ -81,6 +83,16 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
   expect(object!['metadata'].labels).toMatchObject({ 'pod-security.kubernetes.io/enforce': 'restricted' });
 });
 
+test.each(overlays)(
+  'the volume of checkpoints of %s, which is applied by itself, is one that auditors on several nodes write to',
+  (path) => {
+    const text = readFileSync(join(root, 'deploy/kubernetes', path, 'checkpoints.yaml'), 'utf8');
+    const [claim, ...more] = parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+    expect([faults(claim!), more]).toEqual([[], []]);
+    expect([claim!['metadata'].name, claim!['spec'].accessModes]).toEqual(['checkpoints', ['ReadWriteMany']]);
+  },
+);
+
 (hasKubectl ? describe : describe.skip).each(['base', ...overlays])('the manifests of %s', (path) => {
   let objects: Manifest[] = [];
   const all = (kind: string) => objects.filter((each) => each['kind'] === kind);
@@ -97,7 +109,7 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
     const own = (of['env'] ?? []).map(({ name, value }: Manifest) => [name, value]);
     return Object.assign({}, ...shared, Object.fromEntries(own)) as Record<string, string>;
   };
-  const projected = (pod: Manifest) => pod['spec'].volumes.flatMap((volume: Manifest) => volume['projected'].sources) as Manifest[];
+  const projected = (pod: Manifest) => pod['spec'].volumes.flatMap((volume: Manifest) => volume['projected']?.sources ?? []) as Manifest[];
 
   beforeAll(() => {
     objects = render(path);
@@ -211,7 +223,9 @@ test.each(overlays)('the namespace of %s, which is applied by itself, is one tha
       const named = containers(pod).flatMap((each) => Object.entries(environment(each)).filter(([name]) => name.endsWith('_FILE')));
       for (const [, file] of named) expect(files).toContain(file);
       for (const each of containers(pod)) {
-        expect(each['volumeMounts']).toEqual([{ name: 'secrets', mountPath: '/etc/ledger', readOnly: true }]);
+        const directory = environment(each)['CHECKPOINT_DIR'];
+        const writable = directory === undefined ? [] : [{ name: 'checkpoints', mountPath: directory }];
+        expect(each['volumeMounts']).toEqual([{ name: 'secrets', mountPath: '/etc/ledger', readOnly: true }, ...writable]);
         expect(Object.keys(environment(each))).not.toEqual(
           expect.arrayContaining([expect.stringMatching(/TOKEN$|PASSWORD$|KEY$|(?<!PUBLIC)_URL$/)]),
         );

@@ -36,8 +36,10 @@ const secrets: Record<string, string> = {
   'auditor-database-url': 'postgres://auditor:password@postgresql:5432/database',
   'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
   'jwt-private-key': newSigningKey(),
+  'checkpoint-private-key': newSigningKey(),
   'mail-url': 'smtps://user:password@smtp.example.com',
   'identity-encryption-key': `1:${randomBytes(32).toString('base64')}`,
+  'subject-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'kafka-sasl-password': 'password',
 };

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { hostAndPort } from '../../services/platform/settings.ts';
 import type { ChildOptions } from './children.ts';
 import type { ServiceDatabase } from './databases.ts';
+import type { Keys } from './secrets.ts';
 
 /** Services with a database each. */
 export const services = ['identity', 'ledger', 'notifier'] as const;
@@ -18,16 +19,12 @@ export type Server = (typeof servers)[number];
 export const root = resolve(import.meta.dirname, '..', '..');
 
 /** What all processes of a deployment share. */
-export interface DeploymentPlan {
+export interface DeploymentPlan extends Keys {
   /** Where each process listens, `host:port`; several addresses are several replicas. */
   addresses: Record<Server, string[]>;
   databases: Record<Service, ServiceDatabase>;
-  internalToken: string;
-  jwtPrivateKey: string;
-  /** `id:base64 of 32 bytes`. */
-  identityEncryptionKey: string;
-  /** The same. */
-  webhookEncryptionKey: string;
+  /** Where checkpoints are kept as files, unless the environment says. */
+  checkpointDirectory: string;
   /** Where mails are written as files, unless the environment says. */
   mailDirectory: string;
   /** The gateway's address for people, unless the environment says. */
@@ -74,8 +71,14 @@ export function serviceChild(service: Server, replica: number, plan: DeploymentP
       JWT_PRIVATE_KEY: plan.jwtPrivateKey,
       LEDGER_ADDR: plan.addresses.ledger.join(','),
       IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey,
+      SUBJECT_ENCRYPTION_KEY: plan.subjectEncryptionKey,
       ...unlessSet(plan, 'MAIL_DIR', plan.mailDirectory),
       ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
+    }),
+    ...(service === 'auditor' && {
+      CHECKPOINT_PRIVATE_KEY: plan.checkpointPrivateKey,
+      ...unlessSet(plan, 'PROOF_ORIGIN', 'localhost'),
+      ...unlessSet(plan, 'CHECKPOINT_DIR', plan.checkpointDirectory),
     }),
     ...((service === 'identity' || service === 'ledger') && { NOTIFIER_ADDR: plan.addresses.notifier.join(',') }),
     ...(service === 'notifier' && {

@@ -21,11 +21,15 @@ test('secrets are the same at every start, and are not replaced for an existing 
 
 test('a directory of an earlier version gets the keys that it lacks, once, and keeps the others', async () => {
   const directory = newDirectory();
-  const { identityEncryptionKey, ...earlier } = await loadSecrets(directory, [], false);
+  const { identityEncryptionKey, checkpointPrivateKey, ...earlier } = await loadSecrets(directory, [], false);
   writeFileSync(join(directory, 'secrets.json'), JSON.stringify(earlier));
   const now = await loadSecrets(directory, [], false);
-  expect(now).toEqual({ ...earlier, identityEncryptionKey: expect.stringMatching(/^[0-9a-f]{8}:.{44}$/) });
-  expect(now.identityEncryptionKey).not.toBe(identityEncryptionKey);
+  expect(now).toEqual({
+    ...earlier,
+    identityEncryptionKey: expect.stringMatching(/^[0-9a-f]{8}:.{44}$/),
+    checkpointPrivateKey: expect.stringContaining('PRIVATE KEY'),
+  });
+  expect([now.identityEncryptionKey, now.checkpointPrivateKey]).not.toEqual([identityEncryptionKey, checkpointPrivateKey]);
   expect(await loadSecrets(directory, [], false)).toEqual(now);
 });
 

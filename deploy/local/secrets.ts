@@ -6,15 +6,23 @@ import { StartFailure } from '../../services/platform/lifetime.ts';
 import { writeAtomically } from './children.ts';
 import { freePort, portProblem } from './ports.ts';
 
-/** The content of `secrets.json` of the data directory, which only its owner can read. */
-export interface Secrets {
+/** What the processes of a deployment share, or have to themselves. */
+export interface Keys {
   internalToken: string;
   /** Ed25519, PKCS #8, PEM. */
   jwtPrivateKey: string;
+  /** Signs checkpoints, likewise. */
+  checkpointPrivateKey: string;
   /** Encrypts secrets of second factors: `id:base64 of 32 bytes`. */
   identityEncryptionKey: string;
+  /** Encrypts keys and names of subjects of personal data, likewise. */
+  subjectEncryptionKey: string;
   /** Encrypts webhook secrets, likewise. */
   webhookEncryptionKey: string;
+}
+
+/** The content of `secrets.json` of the data directory, which only its owner can read. */
+export interface Secrets extends Keys {
   /** The password of the embedded server's superuser. */
   postgresPassword: string;
   /** The embedded server's port; 0 if there has been none. */
@@ -40,17 +48,25 @@ export async function loadSecrets(dataDirectory: string, roles: string[], embedd
     throw new StartFailure(`DATA_DIR: ${file} is missing, and has the password of ${server}: restore it`);
   }
   const secrets: Secrets = {
-    internalToken: stored.internalToken ?? newPassword(),
-    jwtPrivateKey: stored.jwtPrivateKey ?? newSigningKey(),
-    identityEncryptionKey: stored.identityEncryptionKey ?? newEncryptionKey(),
-    webhookEncryptionKey: stored.webhookEncryptionKey ?? newEncryptionKey(),
-    postgresPassword: stored.postgresPassword ?? newPassword(),
+    ...newKeys(),
+    postgresPassword: newPassword(),
+    ...stored,
     postgresPort: embedded ? await portFor(stored.postgresPort) : (stored.postgresPort ?? 0),
     rolePasswords: { ...Object.fromEntries(roles.map((role) => [role, newPassword()])), ...stored.rolePasswords },
   };
   writeAtomically(file, `${JSON.stringify(secrets, null, 2)}\n`, { flush: true });
   return secrets;
 }
+
+/** Keys of a new deployment. */
+export const newKeys = (): Keys => ({
+  internalToken: newPassword(),
+  jwtPrivateKey: newSigningKey(),
+  checkpointPrivateKey: newSigningKey(),
+  identityEncryptionKey: newEncryptionKey(),
+  subjectEncryptionKey: newEncryptionKey(),
+  webhookEncryptionKey: newEncryptionKey(),
+});
 
 /** 256 random bits that need no escaping in a URL. */
 export function newPassword(): string {

@@ -50,7 +50,9 @@ const ownVariables = [
   'AUDITOR_DATABASE_URL',
   'INTERNAL_TOKEN',
   'JWT_PRIVATE_KEY',
+  'CHECKPOINT_PRIVATE_KEY',
   'IDENTITY_ENCRYPTION_KEY',
+  'SUBJECT_ENCRYPTION_KEY',
   'WEBHOOK_ENCRYPTION_KEY',
 ].flatMap((name) => [name, `${name}_FILE`]);
 
@@ -106,7 +108,10 @@ async function start(): Promise<void> {
     databases,
     internalToken: settings.internalToken ?? secrets.internalToken,
     jwtPrivateKey: settings.jwtPrivateKey ?? secrets.jwtPrivateKey,
+    checkpointPrivateKey: settings.checkpointPrivateKey ?? secrets.checkpointPrivateKey,
+    checkpointDirectory: join(dataDirectory, 'checkpoints'),
     identityEncryptionKey: settings.identityEncryptionKey ?? secrets.identityEncryptionKey,
+    subjectEncryptionKey: settings.subjectEncryptionKey ?? secrets.subjectEncryptionKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
     mailDirectory: join(dataDirectory, 'mail'),
     publicUrl: localUrl(settings.host, settings.port),
@@ -139,7 +144,9 @@ function readSettings(settings: Settings) {
     databaseUrl: settings.optional('MIGRATION_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('MIGRATION_DATABASE_URL'),
     internalToken: settings.optional('INTERNAL_TOKEN'),
     jwtPrivateKey: settings.optional('JWT_PRIVATE_KEY'),
+    checkpointPrivateKey: settings.optional('CHECKPOINT_PRIVATE_KEY'),
     identityEncryptionKey: settings.optional('IDENTITY_ENCRYPTION_KEY'),
+    subjectEncryptionKey: settings.optional('SUBJECT_ENCRYPTION_KEY'),
     webhookEncryptionKey: settings.optional('WEBHOOK_ENCRYPTION_KEY'),
     production: isProduction(settings),
   };

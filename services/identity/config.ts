@@ -1,5 +1,5 @@
 // The settings of the identity service, read once.
-import { createPrivateKey, type KeyObject } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import type { EncryptionKeys } from '../platform/secret-encryption.ts';
 import { BadSetting, commonSettings, isProduction, type CommonSettings, type Settings } from '../platform/settings.ts';
 import { oidcProviders, type OidcProvider } from './oidc/oidc-providers.ts';
@@ -22,6 +22,8 @@ export interface IdentityConfig extends CommonSettings {
   publicUrl: string;
   /** Encrypt secrets of second factors, and logins with identity providers, with the first, decrypt with all. */
   encryptionKeys: EncryptionKeys;
+  /** Encrypt keys and names of subjects of personal data, likewise. */
+  subjectKeys: EncryptionKeys;
   /** By name. */
   oidcProviders: ReadonlyMap<string, OidcProvider>;
 }
@@ -33,7 +35,7 @@ export function identityConfig(settings: Settings): IdentityConfig {
   return {
     ...commonSettings(settings, 50051),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
-    signingKeys: signingKeys(settings.text('JWT_PRIVATE_KEY')),
+    signingKeys: settings.signingKeys('JWT_PRIVATE_KEY'),
     deleteAfterMs: Math.ceil(settings.decimal('TENANT_DELETE_DAYS', { max: 36_500, fallback: 30 }) * dayMs),
     ledgerAddresses: settings.addresses('LEDGER_ADDR', '127.0.0.1:50052'),
     notifierAddresses: settings.addresses('NOTIFIER_ADDR', '127.0.0.1:50053'),
@@ -41,6 +43,7 @@ export function identityConfig(settings: Settings): IdentityConfig {
     mailFrom: sender(settings.text('MAIL_FROM', 'Ledger <ledger@localhost>')),
     publicUrl: settings.httpUrl('PUBLIC_URL', 'http://127.0.0.1:8080'),
     encryptionKeys: settings.encryptionKeys('IDENTITY_ENCRYPTION_KEY'),
+    subjectKeys: settings.encryptionKeys('SUBJECT_ENCRYPTION_KEY'),
     oidcProviders: oidcProviders(settings.optional('OIDC_PROVIDERS')),
   };
 }
@@ -72,20 +75,4 @@ function mailServer(text: string): URL {
 function sender(text: string): string {
   if (/^[^<>@\p{Cc}]*<[^\s<>@]+@[^\s<>@]+>$|^[^\s<>@]+@[^\s<>@]+$/u.test(text)) return text;
   throw new BadSetting('MAIL_FROM', `must be an address or Name <address>, not ${JSON.stringify(text)}`);
-}
-
-function signingKeys(text: string): [KeyObject, ...KeyObject[]] {
-  const bad = () => new BadSetting('JWT_PRIVATE_KEY', 'must be an Ed25519 private key as PKCS #8 PEM');
-  const [first, ...others] = (text.match(/-----BEGIN PRIVATE KEY-----[^-]*-----END PRIVATE KEY-----/g) ?? []).map((pem) => {
-    try {
-      const key = createPrivateKey(pem);
-      if (key.asymmetricKeyType === 'ed25519') return key;
-    } catch {
-      // The same message as for another kind of key.
-    }
-    throw bad();
-  });
-  // A key of another format, or a truncated one, would be ignored silently.
-  if (!first || (text.match(/-----BEGIN /g) ?? []).length > 1 + others.length) throw bad();
-  return [first, ...others];
 }

@@ -68,10 +68,15 @@ export const genesisHash = Buffer.alloc(32);
  * one does not break the chain.
  */
 export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buffer {
+  return linkHash(previous, headerOf(row), row.payloadHash ?? sha256(row.payload));
+}
+
+/** The same from the header's text and the hash of the payload, which outlives a payload that was redacted. */
+export function linkHash(previous: Uint8Array, header: string, payloadHash: Uint8Array): Buffer {
   const parts = Buffer.allocUnsafe(96);
   parts.set(previous, 0);
-  parts.set(sha256(headerOf(row)), 32);
-  parts.set(row.payloadHash ?? sha256(row.payload), 64);
+  parts.set(sha256(header), 32);
+  parts.set(payloadHash, 64);
   return sha256(parts);
 }
 

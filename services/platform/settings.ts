@@ -1,5 +1,5 @@
 // Reads environment variables at start, checks each, and names the variable that is bad or missing.
-import { createSecretKey } from 'node:crypto';
+import { createPrivateKey, createSecretKey, type KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { EncryptionKeys } from './secret-encryption.ts';
 
@@ -121,6 +121,24 @@ export class Settings {
     const reserved = reservedParameters.find((each) => searchParams.has(each));
     if (reserved !== undefined) throw new BadSetting(name, `must not set ${reserved}: each connection sets its own`);
     return value;
+  }
+
+  /** Ed25519 private keys as PKCS #8 PEM, one after the other. */
+  signingKeys(name: string): [KeyObject, ...KeyObject[]] {
+    const text = this.text(name);
+    const bad = () => new BadSetting(name, 'must be an Ed25519 private key as PKCS #8 PEM');
+    const [first, ...others] = (text.match(/-----BEGIN PRIVATE KEY-----[^-]*-----END PRIVATE KEY-----/g) ?? []).map((pem) => {
+      try {
+        const key = createPrivateKey(pem);
+        if (key.asymmetricKeyType === 'ed25519') return key;
+      } catch {
+        // The same message as for another kind of key.
+      }
+      throw bad();
+    });
+    // A key of another format, or a truncated one, would be ignored silently.
+    if (!first || (text.match(/-----BEGIN /g) ?? []).length > 1 + others.length) throw bad();
+    return [first, ...others];
   }
 
   /** `id:base64 of 32 bytes`, or several, comma-separated. */

@@ -57,6 +57,16 @@ export async function* readEvents({ connections, tenant, after, through }: Expor
   }
 }
 
+/** The signed checkpoint of a log of this size, if there is one. */
+export async function readCheckpoint(connections: Connections, tenant: string, size: bigint): Promise<string | undefined> {
+  const [rows] = await readTenant<[{ note: string }[]]>(connections, tenant, {
+    name: 'export_checkpoint',
+    text: 'select note from checkpoints where tenant_id = $1 and size = $2 order by origin desc limit 1',
+    values: [tenant, size],
+  });
+  return rows[0]?.note;
+}
+
 /** Transactions, oldest first, as they were at `through`: what reversed them later is left out. */
 export async function* readTransactions(scope: ExportScope): AsyncGenerator<Transaction[]> {
   const { connections, tenant, through } = scope;

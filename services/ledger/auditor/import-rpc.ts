@@ -30,8 +30,8 @@ export function importHandlers({ pool, started }: AuditorParts): AuditHandlers {
 }
 
 async function startOf(messages: AsyncIterator<ImportLogRequest>): Promise<LogToImport> {
-  const { value } = await messages.next();
-  const part = (value as ImportLogRequest | undefined)?.part;
+  const first = await messages.next();
+  const part = first.done === true ? undefined : first.value.part;
   if (part?.case !== 'start') throw invalid('start', 'required', '', 'start must be the first message');
   return part.value;
 }

@@ -2,6 +2,7 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
 import type { SharedPool } from '../../platform/shared-pool.ts';
+import type { Checkpoints } from '../proof/checkpoints.ts';
 import type { JobKinds } from './job-kinds.ts';
 
 /** What the handlers need. */
@@ -12,6 +13,8 @@ export interface AuditorParts {
   exports: SharedPool;
   /** What may be started as a job. */
   kinds: JobKinds;
+  /** What signs trees. */
+  checkpoints: Checkpoints;
   /** Called after a job was added. */
   started: () => void;
 }

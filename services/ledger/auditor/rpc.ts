@@ -1,6 +1,7 @@
 // The auditor's gRPC interface; each area adds its handlers.
 import type { ConnectRouter } from '@connectrpc/connect';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
+import { proofHandlers } from '../proof/proofs-rpc.ts';
 import { withErrors } from '../rpc-errors.ts';
 import { reportHandlers } from './reports-rpc.ts';
 import { exportHandlers } from './exports-rpc.ts';
@@ -17,6 +18,7 @@ export function auditorRoutes(parts: AuditorParts): (router: ConnectRouter) => v
     ...volumeHandlers(parts),
     ...exportHandlers(parts),
     ...importHandlers(parts),
+    ...proofHandlers(parts),
   };
   return (router) => router.service(AuditService, withErrors(AuditService, handlers));
 }

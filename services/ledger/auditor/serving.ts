@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
 import type { Readiness } from '../../platform/health.ts';
 import type { Lifetime } from '../../platform/lifetime.ts';
-import { openPool, type PoolOptions } from '../../platform/postgres.ts';
+import { openPool, type Pool, type PoolOptions } from '../../platform/postgres.ts';
 import { checkDatabase } from '../../platform/postgres-start.ts';
 import { databaseState } from '../../platform/readiness.ts';
 import { serveUntilEnd } from '../../platform/serve.ts';
@@ -12,7 +12,12 @@ import { SharedPool } from '../../platform/shared-pool.ts';
 import { openLog, openMetrics, type Logger } from '../../platform/telemetry.ts';
 import { ledgerPlans } from '../query-plans.ts';
 import { migrationNames } from '../schema.ts';
+import { CheckpointFiles } from '../proof/checkpoint-files.ts';
+import { Checkpoints } from '../proof/checkpoints.ts';
+import { TreeFollower } from '../proof/follower.ts';
+import { CheckpointSigner } from '../proof/signer.ts';
 import { auditorConfig, type AuditorConfig } from './config.ts';
+import { freezeTenant } from './freeze.ts';
 import { Indexer } from './indexer.ts';
 import { JobRunner } from './job-runner.ts';
 import { jobKinds } from './job-list.ts';
@@ -45,6 +50,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const indexer = new Indexer({ pool: indexPool, pollMs: 500, logger, metrics });
   lifetime.add('indexer', () => indexer.close());
 
+  const checkpoints = openTrees(config, { reads, logger, metrics }, lifetime);
   const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
   lifetime.add('readiness', () => readinessPool.end());
   const stateOf = databaseState(readinessPool, logger);
@@ -58,6 +64,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
       pool: new SharedPool(reads),
       exports: new SharedPool(exports),
       kinds: jobKinds,
+      checkpoints,
       started: () => runner.wake(),
     }),
     logger,
@@ -65,6 +72,37 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
     readiness,
     connectionGraceMs: streamGraceMs,
   });
+}
+
+// While one checkpoint waits for the disk, others are signed.
+const signConnections = 4;
+
+/** Opens what follows the logs and signs their trees. */
+function openTrees(
+  { databaseUrl, checkpoints: config }: AuditorConfig,
+  { reads, logger, metrics }: { reads: Pool; logger: Logger; metrics: Registry },
+  lifetime: Lifetime,
+): Checkpoints {
+  const open = (name: string, max: number) => {
+    const pool = openPool(databaseUrl, { name, max, logger, settings: { ...ledgerPlans, 'app.indexer': 'on' } });
+    lifetime.add(name, () => pool.end());
+    return pool;
+  };
+  const freeze = (tenant: string, reason: string) => freezeTenant(reads, logger, tenant, reason);
+  const { origin, signingKeys: keys, everyMs, directory } = config;
+  const checkpoints = new Checkpoints({ origin, keys, files: new CheckpointFiles(directory), freeze });
+  const follower = new TreeFollower({
+    pool: open('auditor trees', 1),
+    pollMs: 500,
+    nextOrigin: (tenant, last) => checkpoints.nextOrigin(tenant, last),
+    freeze,
+    logger,
+    metrics,
+  });
+  lifetime.add('tree follower', () => follower.close());
+  const signer = new CheckpointSigner({ pool: open('auditor checkpoints', signConnections), checkpoints, everyMs, logger, metrics });
+  lifetime.add('checkpoint signer', () => signer.close());
+  return checkpoints;
 }
 
 // Of one statement of a job.

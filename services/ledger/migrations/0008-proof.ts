@@ -5,7 +5,17 @@ import { deleteTenant } from './delete-tenant.ts';
 import { freezeTenant } from './freeze-tenant.ts';
 import { importLog } from './import-log.ts';
 
-const tables = ['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'];
+const tables = [
+  'freezes',
+  'verifications',
+  'trees',
+  'tiles',
+  'checkpoints',
+  'redactions',
+  'subject_transactions',
+  'erased_subjects',
+  'uploads',
+];
 
 export class Proof extends Migration {
   override up(): void {
@@ -44,6 +54,14 @@ export class Proof extends Migration {
       sequence bigint not null,
       primary key (tenant_id, subject_id, sequence)
     )`);
+    // By the position of `subject.erased`, of which each subject has one.
+    this.addSql(`create table erased_subjects (
+      tenant_id uuid not null,
+      subject_id uuid not null,
+      sequence bigint not null,
+      primary key (tenant_id, subject_id)
+    )`);
+    this.addSql(writePersonal);
     // Bodies of imports under the ids of their jobs, until these have ended.
     this.addSql(`create table uploads (
       tenant_id uuid not null,
@@ -70,7 +88,17 @@ export class Proof extends Migration {
     this.addSql('revoke execute on function freeze_tenant, begin_import, import_rows from public');
     this.addSql(
       deleteTenant([
-        ...['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'],
+        ...[
+          'freezes',
+          'verifications',
+          'trees',
+          'tiles',
+          'checkpoints',
+          'redactions',
+          'subject_transactions',
+          'erased_subjects',
+          'uploads',
+        ],
         ...['search_indexes', 'transaction_texts', 'volumes', 'filters', 'job_chunks', 'jobs', 'holds', 'hold_entries', 'parts'],
         ...['definitions', 'velocity', 'balances', 'accounts', 'entries', 'shifted_entries', 'shifted_months', 'shifted_transactions'],
         ...['transaction_metadata', 'periods', 'books', 'transactions', 'log'],
@@ -96,14 +124,26 @@ export class Proof extends Migration {
       primary key (tenant_id, level, position)
     )`);
     this.addSql('alter table tiles alter column hashes set storage external');
+    // Of each origin the newest is the last word. `key_id`: of the key that signed, 8 hexadecimal digits.
     this.addSql(`create table checkpoints (
       tenant_id uuid not null,
       origin integer not null,
       size bigint not null,
       root bytea not null check (length(root) = 32),
       note text not null,
+      key_id text not null,
       signed_at timestamptz not null,
       primary key (tenant_id, origin, size)
     )`);
   }
 }
+
+// Writes whose personal data postings have, after `write_batch` and what is called around it in the same statement. The heads are locked.
+const writePersonal = `create function write_personal(now_ms float8, p_tenant uuid[], p_subject uuid[], p_sequence bigint[]) returns float8
+    language plpgsql
+    as $$
+      begin
+        insert into subject_transactions (tenant_id, subject_id, sequence)
+        select p_tenant[i], p_subject[i], p_sequence[i] from generate_series(1, cardinality(p_tenant)) as i;
+        return now_ms;
+      end $$`;

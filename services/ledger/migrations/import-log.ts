@@ -3,7 +3,7 @@
 const tables = [
   ...['log', 'redactions', 'accounts', 'balances', 'transactions', 'entries', 'holds', 'hold_entries', 'parts', 'definitions', 'velocity'],
   ...['books', 'periods', 'shifted_transactions', 'shifted_entries', 'shifted_months', 'subject_transactions', 'transaction_metadata'],
-  'search_indexes',
+  ...['erased_subjects', 'search_indexes'],
 ];
 
 /** SQL of the functions `begin_import` and `import_rows`. */

@@ -29,11 +29,15 @@ export function publicBytes(key: KeyObject): Buffer {
   return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32);
 }
 
+/** The id of an Ed25519 key with a name, 8 hexadecimal digits. */
+export function keyIdText(name: string, key: KeyObject): string {
+  return keyIdOf(name, ed25519, publicBytes(key)).toString(16).padStart(8, '0');
+}
+
 /** What a verifier needs of a key with a name, as text: `<name>+<id>+<base64>`. */
 export function verifierKey(name: string, key: KeyObject): string {
   const publicKey = publicBytes(key);
-  const id = keyIdOf(name, ed25519, publicKey).toString(16).padStart(8, '0');
-  return `${name}+${id}+${Buffer.concat([Buffer.of(ed25519), publicKey]).toString('base64')}`;
+  return `${name}+${keyIdText(name, key)}+${Buffer.concat([Buffer.of(ed25519), publicKey]).toString('base64')}`;
 }
 
 /** Signs a text, which ends with a newline, with an Ed25519 key under a name. */
