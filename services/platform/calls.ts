@@ -1,5 +1,5 @@
 // The three forms of a call on a channel of grpc-js: one request, an answer that is streamed, and requests that are.
-import { Readable } from 'node:stream';
+import { Readable, type Writable } from 'node:stream';
 import {
   create,
   fromBinary,
@@ -114,7 +114,8 @@ export function upload<Input extends DescMessage, Output extends DescMessage>(
       reject(error);
       cancel();
     });
-    messages.pipe(call);
+    const sink: Writable = call;
+    messages.pipe(sink);
   });
 }
 

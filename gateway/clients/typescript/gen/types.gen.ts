@@ -3668,6 +3668,15 @@ export type JobProgress = {
     total: number;
 };
 
+export type JobError = {
+    code: string;
+    message: string;
+    /**
+     * Of an import: the line of the file at fault.
+     */
+    line?: number;
+};
+
 export type JobOutput = {
     content_type: string;
     bytes: number;
@@ -3685,14 +3694,7 @@ export type Job = {
     /**
      * Why it failed; null: it did not.
      */
-    error: {
-        code: string;
-        message: string;
-        /**
-         * Of an import: the line of the file at fault.
-         */
-        line?: number;
-    } | null;
+    error: JobError | null;
     /**
      * null: there is none yet.
      */
