@@ -64,6 +64,11 @@ export class Replay {
     this.holds = new ReplayedHolds({ tenant, accounts: this.accounts, balances: this.balances, limits: this.limits });
   }
 
+  /** Takes note that the auditor's indexes of words and volumes are as far as this by now. */
+  indexedThrough(sequence: bigint): void {
+    this.indexes.through = sequence;
+  }
+
   /** Takes the next event. */
   apply(row: LogRow): ReplayedEvent {
     const problem = (what: string) => this.report(`event ${row.sequence} ${what}`);
