@@ -23,14 +23,14 @@ const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
   ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
   ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata', 'transaction_texts', 'volumes'],
-  ...['subject_transactions', 'erased_subjects'],
+  ...['subject_transactions', 'erased_subjects', 'redactions'],
 ];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
 /** The same, those that are no part of the log, and the one that keeps what is left of deleted tenants. */
-export const securedTables = [...new Set([...tenantTables, ...auditorTables, ...ownerTables, 'redactions', 'filters', 'deleted_tenants'])];
+export const securedTables = [...new Set([...tenantTables, ...auditorTables, ...ownerTables, 'filters', 'deleted_tenants'])];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
 export async function projections(client: pg.ClientBase): Promise<Projection[]> {

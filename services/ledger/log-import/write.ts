@@ -56,7 +56,7 @@ export async function writeLog(
     const added = events === 0 ? [...placed.first(), ...part.map((each) => placed.next(each))] : part.map((each) => placed.next(each));
     const replayed = added.map((event) => replay.apply(event));
     await rejecting(part, async () => {
-      await store(client, tenant, { log: added.map(logRow), redactions: added.flatMap(redactionOf) });
+      await store(client, tenant, { log: added.map(logRow) });
       await store(client, tenant, joined(replayed.map((each) => each.rows)));
       await reversals.check(replayed);
     });
@@ -151,10 +151,6 @@ function logRow({ row }: ImportedEvent): Row {
     ...{ tenant_id: row.tenant, sequence: row.sequence.toString(), event_id: row.eventId, type: row.type, created_at: time(row.createdMs) },
     ...{ actor: row.actor, request_id: row.requestId, payload: bytea(row.payload), hash: bytea(row.hash) },
   };
-}
-
-function redactionOf({ row: { tenant, sequence, payloadHash } }: ImportedEvent): Row[] {
-  return payloadHash ? [{ tenant_id: tenant, sequence: sequence.toString(), payload_hash: bytea(payloadHash) }] : [];
 }
 
 /** Accounts such that each comes after its group. */

@@ -4,6 +4,7 @@ import { tenantPolicy } from '../../platform/postgres.ts';
 import { deleteTenant } from './delete-tenant.ts';
 import { freezeTenant } from './freeze-tenant.ts';
 import { importLog } from './import-log.ts';
+import { redactEvent } from './redact-event.ts';
 
 const tables = [
   'freezes',
@@ -85,7 +86,8 @@ export class Proof extends Migration {
     this.addSql(`create policy due on freezes for select using ((select current_setting('app.due', true)) = 'on')`);
     this.addSql(freezeTenant);
     for (const statement of importLog) this.addSql(statement);
-    this.addSql('revoke execute on function freeze_tenant, begin_import, import_rows from public');
+    this.addSql(redactEvent);
+    this.addSql('revoke execute on function freeze_tenant, begin_import, import_rows, redact_event from public');
     this.addSql(
       deleteTenant([
         ...[
