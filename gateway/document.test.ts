@@ -155,6 +155,7 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{slug}/transactions/batch',
         'POST /v1/tenants/{slug}/transactions/import',
         'GET /v1/tenants/{slug}/transactions/{transaction_id}',
+        'POST /v1/tenants/{slug}/subjects/erase',
         'POST /v1/tenants/{slug}/transactions/{transaction_id}/reverse',
         'GET /v1/tenants/{slug}/holds',
         'POST /v1/tenants/{slug}/holds',

@@ -30,6 +30,7 @@ export const verbs: Record<string, Record<string, string>> = {
     ...{ post: 'postDouble', 'post-single': 'postSingle', exchange: 'postExchange', reverse: 'reverseTransaction' },
     ...{ batch: 'submitBatch', import: 'importTransactions', list: 'listTransactions', get: 'getTransaction' },
   },
+  subjects: { erase: 'eraseSubject' },
   filters: { set: 'putFilter', list: 'listFilters', delete: 'deleteFilter' },
   holds: { create: 'createHold', list: 'listHolds', get: 'getHold', capture: 'captureHold', void: 'voidHold' },
   reports: {
@@ -77,6 +78,7 @@ const namesByFields: Record<string, string> = {
   'version? balance? available?': 'EntryCondition',
   'account_code currency version? balance? available?': 'AccountCondition',
   'gte? lte? eq?': 'AmountBounds',
+  'subject data': 'PersonalInput',
   'account_code currency amount?': 'ExchangeLeg',
   'account_code currency amount': 'ExchangeFee',
   'account_code reference_rate': 'ExchangeSpread',

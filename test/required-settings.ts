@@ -39,6 +39,7 @@ const secrets: Record<string, string> = {
   'checkpoint-private-key': newSigningKey(),
   'mail-url': 'smtps://user:password@smtp.example.com',
   'identity-encryption-key': `1:${randomBytes(32).toString('base64')}`,
+  'subject-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'kafka-sasl-password': 'password',
 };

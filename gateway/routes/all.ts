@@ -34,6 +34,7 @@ import { proofRoutes } from './proofs.ts';
 import { reportsRoutes } from './reports.ts';
 import { reversalRoutes } from './reversals.ts';
 import { statisticsRoutes } from './statistics.ts';
+import { subjectRoutes } from './subjects.ts';
 import { tenantStateRoutes } from './tenant-states.ts';
 import { secondFactorRoutes } from './second-factor.ts';
 import { tenantRoutes } from './tenants.ts';
@@ -67,6 +68,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   batchRoutes(app, parts);
   importRoutes(app, parts);
   transactionRoutes(app, parts);
+  subjectRoutes(app, parts);
   filterRoutes(app, parts);
   statisticsRoutes(app, parts);
   holdRoutes(app, parts);

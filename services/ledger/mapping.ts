@@ -6,6 +6,7 @@ import {
   type ChangedBalance,
   type Origin,
   type PostedEntry,
+  type SealedData,
   type TransactionPosted,
   type Unreversed,
   type VelocityUses,
@@ -60,6 +61,8 @@ export interface ValidatedPosting extends RequestContent {
   overrideReason: string | null;
   /** When it is to count; null: when it is recorded. */
   effectiveAt: AskedTime | null;
+  /** Personal data, sealed, each of another subject; absent: none. No part of what makes the request. */
+  personal?: SealedData[];
 }
 
 /** What a call has for all its commands. */
@@ -117,6 +120,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     options: null,
   };
   addTerms(validated, posting);
+  addPersonal(validated, posting.personal);
   validated.fingerprint = fingerprint(validated, metadata.canonical);
   return validated;
 }
@@ -132,6 +136,25 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
     validated.terms = jsonOf({ exchange });
   }
   addConditions(validated, posting);
+}
+
+const maxPersonal = 4;
+const maxCiphertext = 4_096 + 16;
+
+function addPersonal(validated: ValidatedPosting, personal: SealedData[]): void {
+  if (personal.length === 0) return;
+  if (personal.length > maxPersonal)
+    throw invalid('personal', 'max', String(personal.length), `personal must have at most ${maxPersonal} items`);
+  personal.forEach(({ subjectId, nonce, ciphertext }, index) => {
+    const path = `personal[${index}]`;
+    checkedId(`${path}.subject_id`, 'subj', subjectId);
+    if (personal.findIndex((other) => other.subjectId === subjectId) < index)
+      throw invalid(`${path}.subject_id`, 'unique', subjectId, `${path}.subject_id is there already`);
+    if (nonce.length !== 12 || ciphertext.length <= 16 || ciphertext.length > maxCiphertext)
+      throw invalid(`${path}.ciphertext`, 'max', '', `${path} must have a nonce of 12 bytes and a ciphertext of 17 to ${maxCiphertext}`);
+    validated.bytes += 100 + ciphertext.length;
+  });
+  validated.personal = personal;
 }
 
 /** Adds what must hold, and with the time and reason that the command has already, to its terms. */
@@ -229,7 +252,7 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
     metadata: posting.metadata,
     entries: lines.map(entryMessage),
     balances: changes.map(balanceMessage),
-    personal: [],
+    personal: posting.personal ?? [],
     redacted: [],
   };
   if (posting.reference !== null) event.reference = posting.reference;

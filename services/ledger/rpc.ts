@@ -16,6 +16,7 @@ import type { Outcome } from './queue.ts';
 import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } from './submit-rpc.ts';
 import { tenantCalls } from './tenant-calls.ts';
 import { namesOf, withErrors, type Named } from './rpc-errors.ts';
+import { subjectHandlers } from './subjects.ts';
 import { deletionHandlers } from './tenant-deletion.ts';
 import type { Writer } from './writer.ts';
 
@@ -45,6 +46,7 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
     ...deletionHandlers(calls),
     ...booksHandlers(calls),
     ...filterHandlers(calls),
+    ...subjectHandlers(calls),
   };
   const check = (name: string, request: object) => refuseNewCalls(name, request, isEnabled);
   return (router) => router.service(LedgerService, withErrors(LedgerService, handlers, check));

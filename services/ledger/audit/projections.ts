@@ -23,7 +23,7 @@ const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
   ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
   ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata', 'transaction_texts', 'volumes'],
-  'subject_transactions',
+  ...['subject_transactions', 'erased_subjects'],
 ];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];

@@ -5,7 +5,6 @@ import { fromBinary } from '@bufbuild/protobuf';
 import {
   BooksUnfrozenSchema,
   LogImportedSchema,
-  SubjectErasedSchema,
   TransactionPostedSchema,
   TransactionRedactedSchema,
   type TransactionPosted,
@@ -20,6 +19,7 @@ import { ReplayedDates } from './replay-dates.ts';
 import { ReplayedLimits } from './replay-definitions.ts';
 import { ReplayedIndexes, noIndexes } from './replay-indexes.ts';
 import { ReplayedHolds } from './replay-holds.ts';
+import { ReplayedSubjects } from './replay-subjects.ts';
 import { blockProblem } from './replay-limits.ts';
 import { bytea, minorUnits, noRows, time, type AddedRows, type Report, type Row } from './rows.ts';
 
@@ -43,6 +43,7 @@ export class Replay {
   private readonly dates: ReplayedDates;
   private readonly indexes: ReplayedIndexes;
   private readonly holds: ReplayedHolds;
+  private readonly subjects = new ReplayedSubjects();
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
   private sequence = 0n;
@@ -127,7 +128,7 @@ export class Replay {
       case 'period.reopened':
         return this.books.period(row, problem);
       case 'subject.erased':
-        return void fromBinary(SubjectErasedSchema, row.payload);
+        return this.subjects.erase(row, event.rows, problem);
       case 'transaction.redacted':
         return void fromBinary(TransactionRedactedSchema, row.payload);
       case 'log.imported':
@@ -186,6 +187,7 @@ export class Replay {
     for (const [currency, sum] of sums) if (sum !== 0n) problem(`does not balance in ${currency}`);
     this.dates.post(row, event, rows, problem);
     this.indexes.post(row, event, rows);
+    this.subjects.post(row, event, rows, problem);
     this.holds.capture(row, event, changes, rows, problem);
     changes.end(row.createdMs, event.balances, isOverridden);
     // What a capture moves its hold has counted, and reversals neither count nor give back.

@@ -48,7 +48,7 @@ export const eventForm = (tenant: string): RecordForm<ExportedEvent> => ({
 /** Transactions with their entries; CSV has one row for each without them. */
 export const transactionForm: RecordForm<Transaction> = {
   type: 'transaction',
-  json: transactionJson,
+  json: (each) => transactionJson(each),
   columns: [
     ...plain('transaction_id', 'sequence', 'kind', 'status'),
     ...texts('idempotency_key', 'description', 'reference'),

@@ -4,7 +4,17 @@ import { tenantPolicy } from '../../platform/postgres.ts';
 import { deleteTenant } from './delete-tenant.ts';
 import { freezeTenant } from './freeze-tenant.ts';
 
-const tables = ['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'];
+const tables = [
+  'freezes',
+  'verifications',
+  'trees',
+  'tiles',
+  'checkpoints',
+  'redactions',
+  'subject_transactions',
+  'erased_subjects',
+  'uploads',
+];
 
 export class Proof extends Migration {
   override up(): void {
@@ -43,6 +53,14 @@ export class Proof extends Migration {
       sequence bigint not null,
       primary key (tenant_id, subject_id, sequence)
     )`);
+    // By the position of `subject.erased`, of which each subject has one.
+    this.addSql(`create table erased_subjects (
+      tenant_id uuid not null,
+      subject_id uuid not null,
+      sequence bigint not null,
+      primary key (tenant_id, subject_id)
+    )`);
+    this.addSql(writePersonal);
     // Bodies of imports, until their job has ended.
     this.addSql(`create table uploads (
       tenant_id uuid not null,
@@ -66,7 +84,17 @@ export class Proof extends Migration {
     this.addSql('revoke execute on function freeze_tenant from public');
     this.addSql(
       deleteTenant([
-        ...['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'],
+        ...[
+          'freezes',
+          'verifications',
+          'trees',
+          'tiles',
+          'checkpoints',
+          'redactions',
+          'subject_transactions',
+          'erased_subjects',
+          'uploads',
+        ],
         ...['search_indexes', 'transaction_texts', 'volumes', 'filters', 'job_chunks', 'jobs', 'holds', 'hold_entries', 'parts'],
         ...['definitions', 'velocity', 'balances', 'accounts', 'entries', 'shifted_entries', 'shifted_months', 'shifted_transactions'],
         ...['transaction_metadata', 'periods', 'books', 'transactions', 'log'],
@@ -105,3 +133,13 @@ export class Proof extends Migration {
     )`);
   }
 }
+
+// Writes whose personal data postings have, after `write_batch` and what is called around it in the same statement. The heads are locked.
+const writePersonal = `create function write_personal(now_ms float8, p_tenant uuid[], p_subject uuid[], p_sequence bigint[]) returns float8
+    language plpgsql
+    as $$
+      begin
+        insert into subject_transactions (tenant_id, subject_id, sequence)
+        select p_tenant[i], p_subject[i], p_sequence[i] from generate_series(1, cardinality(p_tenant)) as i;
+        return now_ms;
+      end $$`;

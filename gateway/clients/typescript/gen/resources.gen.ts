@@ -165,6 +165,10 @@ export interface Resources {
     /** Import any number of items. The body is `application/x-ndjson` of any length: each line is an item of a batch of at most 1 MiB, with its `idempotency_key`. Blank lines are skipped; they count as lines. Lines are decided in their order, each by itself. A dry run tries each line alone, as if the others were not there. */
     import(body: string | Uint8Array | ReadableStream<Uint8Array>, options?: T.ImportTransactionsCall['query'] & CallOptions): Promise<Response>;
   };
+  subjects: {
+    /** Erase a subject of personal data. Deletes the key of the subject’s data and its name for ever: no read shows them any more. The transactions stay as they are, so hashes and proofs do as well. The log gets the event `subject.erased`. A second call is 404; after a lost answer that says that the first one was done. Postings that name the subject later make a new one. Backups and receivers of webhooks keep what they have. */
+    erase(body: T.EraseSubjectCall['body'], options?: CallOptions): Promise<T.ErasedSubjectData>;
+  };
   filters: {
     /** List filters. All of them, by name. */
     list(options?: CallOptions): Promise<T.ListFiltersData>;
@@ -402,6 +406,9 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
     batch: {"method":"POST","path":"/v1/tenants/{slug}/transactions/batch","by":"key","body":"application/json","repeatable":true},
     get: {"method":"GET","path":"/v1/tenants/{slug}/transactions/{transaction_id}","by":"key","repeatable":true},
     import: {"method":"POST","path":"/v1/tenants/{slug}/transactions/import","by":"key","body":"application/x-ndjson","answer":"response","repeatable":true},
+  },
+  subjects: {
+    erase: {"method":"POST","path":"/v1/tenants/{slug}/subjects/erase","by":"key","body":"application/json"},
   },
   filters: {
     list: {"method":"GET","path":"/v1/tenants/{slug}/filters","by":"key","repeatable":true},

@@ -562,7 +562,7 @@ export type CreateAccountRequest = {
      */
     blocked?: Array<Side> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
 };
@@ -641,7 +641,7 @@ export type UpdateAccountRequest = {
      */
     blocked?: Array<Side> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -800,6 +800,17 @@ export type AccountCondition = {
     available?: AmountBounds | null;
 };
 
+export type PersonalInput = {
+    /**
+     * Your own name of the person, for example a customer number.
+     */
+    subject: string;
+    /**
+     * At most 4 KiB as JSON.
+     */
+    data: Metadata;
+};
+
 export type PostSingleRequest = {
     /**
      * Printable characters without a blank at either end. Kept for ever: the same key with the same request posts once. May be sent as the header `Idempotency-Key` instead.
@@ -821,7 +832,7 @@ export type PostSingleRequest = {
     side: Side;
     currency: Currency;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -840,6 +851,10 @@ export type PostSingleRequest = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type TransactionOrDryRunData = {
@@ -927,7 +942,7 @@ export type PostDoubleRequest = {
      */
     entries: Array<EntryInput>;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -946,6 +961,10 @@ export type PostDoubleRequest = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type ExchangeLeg = {
@@ -1027,7 +1046,7 @@ export type PostExchangeRequest = {
      */
     spread?: ExchangeSpread | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -1046,6 +1065,10 @@ export type PostExchangeRequest = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type ReverseTransactionRequest = {
@@ -1067,7 +1090,7 @@ export type ReverseTransactionRequest = {
      */
     entries?: Array<EntryInput> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -1149,6 +1172,30 @@ export type BatchResult = {
      */
     success: boolean;
     data: BatchData;
+};
+
+export type EraseSubjectRequest = {
+    /**
+     * Your own name of the person, for example a customer number.
+     */
+    subject: string;
+    /**
+     * Stays in the log: write no personal data into it.
+     */
+    reason?: string | null;
+};
+
+export type ErasedSubjectData = {
+    subject_id: string;
+    erased_at: string;
+};
+
+export type ErasedSubjectResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: ErasedSubjectData;
 };
 
 export type ListFiltersData = {
@@ -1236,7 +1283,7 @@ export type CreateHoldRequest = {
      */
     expires_in?: number | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -1317,7 +1364,7 @@ export type CaptureHoldRequest = {
      */
     final?: boolean | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -2592,6 +2639,32 @@ export type Transaction = {
      * What is left to reverse of each entry, in their order, while a part is reversed; else null.
      */
     unreversed: Array<string> | null;
+    /**
+     * Personal data. Only reads with `personal:read` open it.
+     */
+    personal: Array<Personal>;
+    /**
+     * Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.
+     */
+    redacted: Array<string>;
+};
+
+export type Personal = {
+    subject_id: string;
+    /**
+     * Only if `open`.
+     */
+    subject: string | null;
+    /**
+     * Only if `open`.
+     */
+    data: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * `sealed`: the key lacks `personal:read`, or the data came from another tenant.
+     */
+    state: PersonalState;
 };
 
 export type Entry = {
@@ -2921,6 +2994,14 @@ export type TriedTransaction = {
      * What is left to reverse of each entry, in their order, while a part is reversed; else null.
      */
     unreversed: Array<string> | null;
+    /**
+     * Personal data. Only reads with `personal:read` open it.
+     */
+    personal: Array<Personal>;
+    /**
+     * Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.
+     */
+    redacted: Array<string>;
 };
 
 export type Override = {
@@ -3071,7 +3152,7 @@ export type BatchSingle = {
     side: Side;
     currency: Currency;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3090,6 +3171,10 @@ export type BatchSingle = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type BatchDouble = {
@@ -3108,7 +3193,7 @@ export type BatchDouble = {
      */
     entries: Array<EntryInput>;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3127,6 +3212,10 @@ export type BatchDouble = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type BatchExchange = {
@@ -3165,7 +3254,7 @@ export type BatchExchange = {
      */
     spread?: ExchangeSpread | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3184,6 +3273,10 @@ export type BatchExchange = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type BatchHold = {
@@ -3210,7 +3303,7 @@ export type BatchHold = {
      */
     expires_in?: number | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3252,7 +3345,7 @@ export type BatchCapture = {
      */
     final?: boolean | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3300,7 +3393,7 @@ export type BatchReverse = {
      */
     entries?: Array<EntryInput> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3982,6 +4075,14 @@ export type TransactionPostedData = {
      * What it came from besides its entries; null: nothing.
      */
     origin: Origin | null;
+    /**
+     * Personal data. Only reads with `personal:read` open it.
+     */
+    personal: Array<Personal>;
+    /**
+     * Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.
+     */
+    redacted: Array<string>;
     metadata: Metadata;
     /**
      * Of a reversal: what is left to reverse of the transaction in `reverses`, by its entries; null: nothing.
@@ -4772,6 +4873,8 @@ export type ReportFormat = 'json' | 'csv' | 'xlsx' | 'pdf';
 export type ReportName = 'trial-balance' | 'balance-sheet' | 'income-statement' | 'cash-flow' | 'account-statement' | 'general-ledger' | 'journal';
 
 export type PeriodAction = 'close' | 'reopen';
+
+export type PersonalState = 'open' | 'sealed' | 'erased';
 
 export type Role = 'owner' | 'admin' | 'accountant' | 'viewer';
 
@@ -5759,6 +5862,10 @@ export type ListTransactionsCall = {
          */
         end_date?: string;
         /**
+         * Your own name of the person, for example a customer number.
+         */
+        subject?: string;
+        /**
          * A query that was kept under this name; parameters next to it win.
          */
         filter?: string;
@@ -5923,6 +6030,22 @@ export type GetTransactionResponses = {
 };
 
 export type GetTransactionResponse = GetTransactionResponses[keyof GetTransactionResponses];
+
+export type EraseSubjectCall = {
+    body: EraseSubjectRequest;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/subjects/erase';
+};
+
+export type EraseSubjectResponses = {
+    /**
+     * Erased
+     */
+    200: ErasedSubjectResult;
+};
+
+export type EraseSubjectResponse = EraseSubjectResponses[keyof EraseSubjectResponses];
 
 export type ListFiltersCall = {
     body?: never;
