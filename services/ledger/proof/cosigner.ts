@@ -19,6 +19,8 @@ export interface CosignerOptions {
   quorum: number;
   /** Between two checkpoints of a log, milliseconds. */
   everyMs: number;
+  /** For so long a witness that fails is left alone, milliseconds; then for twice as long each time, up to a minute. */
+  retryMs: number;
   logger: Logger;
   metrics: Registry;
 }
@@ -35,9 +37,7 @@ const atOnce = 8;
 /** Between looks, milliseconds, at most; a look that takes long is followed by a longer rest. */
 const maxPollMs = 5_000;
 const restFactor = 9;
-/** A witness that fails is left alone for a second, then for twice as long each time, up to a minute. */
-const firstRestMs = 1_000;
-const maxRestMs = 60_000;
+const maxRetryMs = 60_000;
 
 // Lines after the first signature.
 const uncosigned = `select t.tenant_id as tenant, t.origin, c.size::float8 as size, c.note
@@ -160,7 +160,7 @@ export class Cosigner {
   private rest(key: string, first: () => void): void {
     const before = this.failing.get(key);
     if (!before) first();
-    const restMs = Math.min(maxRestMs, before ? 2 * before.restMs : firstRestMs);
+    const restMs = Math.min(maxRetryMs, before ? 2 * before.restMs : this.options.retryMs);
     if (!before || before.until <= performance.now()) this.failing.set(key, { restMs, until: performance.now() + restMs });
   }
 }
