@@ -112,6 +112,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   listTransactions: 'transactions:read',
   captureHold: 'transactions:write',
   createHold: 'transactions:write',
+  eraseSubject: 'personal:manage',
   importTransactions: 'transactions:write',
   postDouble: 'transactions:write',
   postExchange: 'transactions:write',

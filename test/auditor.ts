@@ -10,6 +10,7 @@ import { freezeTenant } from '../services/ledger/auditor/freeze.ts';
 import { jobKinds } from '../services/ledger/auditor/job-list.ts';
 import { Indexer } from '../services/ledger/auditor/indexer.ts';
 import { JobRunner } from '../services/ledger/auditor/job-runner.ts';
+import { Watch } from '../services/ledger/auditor/watch.ts';
 import { auditorRoutes } from '../services/ledger/auditor/rpc.ts';
 import { CheckpointFiles } from '../services/ledger/proof/checkpoint-files.ts';
 import { Checkpoints } from '../services/ledger/proof/checkpoints.ts';
@@ -49,7 +50,7 @@ export const proofOrigin = 'ledger.test';
 
 /**
  * Starts an auditor on the database of a ledger, as `startLedger` returns it. `kinds`: of jobs, in addition to those of the product. It signs trees when
- * asked; with `signEveryMs` it also follows all logs and signs them.
+ * asked; with `signEveryMs` it also follows all logs and signs them. With `verifyMs` it walks them.
  */
 export async function startAuditor(
   database: FreshDatabase,
@@ -59,17 +60,19 @@ export async function startAuditor(
     directory = mkdtempSync(join(currentRun().directory, 'checkpoints-')),
     signingKeys = [generateKeyPairSync('ed25519').privateKey],
     signEveryMs,
+    verifyMs,
     witnesses = [],
     quorum = witnesses.length,
-  }: {
-    kinds?: JobKinds;
-    leaseMs?: number;
-    directory?: string;
-    signingKeys?: [KeyObject, ...KeyObject[]];
-    signEveryMs?: number;
-    witnesses?: readonly Witness[];
-    quorum?: number;
-  } = {},
+  }: Partial<{
+    kinds: JobKinds;
+    leaseMs: number;
+    directory: string;
+    signingKeys: [KeyObject, ...KeyObject[]];
+    signEveryMs: number;
+    verifyMs: number;
+    witnesses: readonly Witness[];
+    quorum: number;
+  }> = {},
 ): Promise<RunningAuditor> {
   const kinds = { ...jobKinds, ...more };
   const maxMessageBytes = 32 << 20;
@@ -80,6 +83,8 @@ export async function startAuditor(
   const jobs = openPool(database.auditorUrl ?? '', { name: 'jobs', max: 4, logger, settings });
   const ofIndexer = openPool(database.auditorUrl ?? '', { name: 'index', max: 1, logger, settings: { ...settings, 'app.indexer': 'on' } });
   const indexer = new Indexer({ pool: ofIndexer, pollMs: 50, logger, metrics });
+  const ofWatch = openPool(database.auditorUrl ?? '', { name: 'watch', max: 3, logger, settings: { ...settings, 'app.indexer': 'on' } });
+  const watch = verifyMs === undefined ? null : new Watch({ pool: ofWatch, everyMs: verifyMs, pollMs: 20, restFactor: 1, logger, metrics });
   const runner = new JobRunner({ kinds, reads: jobs, work: pool, all, logger, metrics, leaseMs, pollMs: 50 });
   const freeze = (tenant: string, reason: string) => freezeTenant(pool, logger, tenant, reason);
   const checkpoints = new Checkpoints({ origin: proofOrigin, keys: signingKeys, files: new CheckpointFiles(directory), freeze });
@@ -110,8 +115,8 @@ export async function startAuditor(
     async end() {
       caller.close();
       await served.close();
-      await Promise.all([runner.close(), indexer.close(), ...loops.map((loop) => loop.close()), cosigner?.close()]);
-      await Promise.all([jobs.end(), all.end(), ofIndexer.end(), trees.end()]);
+      await Promise.all([runner.close(), indexer.close(), watch?.close(), ...loops.map((loop) => loop.close()), cosigner?.close()]);
+      await Promise.all([jobs.end(), all.end(), ofIndexer.end(), ofWatch.end(), trees.end()]);
       await pool.end();
     },
   };

@@ -6,7 +6,6 @@ import {
   BooksUnfrozenSchema,
   LogImportedSchema,
   TransactionPostedSchema,
-  TransactionRedactedSchema,
   type TransactionPosted,
 } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../../platform/ids.ts';
@@ -19,6 +18,7 @@ import { ReplayedDates } from './replay-dates.ts';
 import { ReplayedLimits } from './replay-definitions.ts';
 import { ReplayedIndexes, noIndexes } from './replay-indexes.ts';
 import { ReplayedHolds } from './replay-holds.ts';
+import { ReplayedRedactions } from './replay-redactions.ts';
 import { ReplayedSubjects } from './replay-subjects.ts';
 import { blockProblem } from './replay-limits.ts';
 import { bytea, minorUnits, noRows, time, type AddedRows, type Report, type Row } from './rows.ts';
@@ -43,6 +43,7 @@ export class Replay {
   private readonly dates: ReplayedDates;
   private readonly indexes: ReplayedIndexes;
   private readonly holds: ReplayedHolds;
+  private readonly redactions = new ReplayedRedactions();
   private readonly subjects = new ReplayedSubjects();
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
@@ -60,6 +61,11 @@ export class Replay {
     this.dates = new ReplayedDates(this.accounts, indexes.keys);
     this.indexes = new ReplayedIndexes(indexes);
     this.holds = new ReplayedHolds({ tenant, accounts: this.accounts, balances: this.balances, limits: this.limits });
+  }
+
+  /** Takes note that the auditor's indexes of words and volumes are as far as this by now. */
+  indexedThrough(sequence: bigint): void {
+    this.indexes.through = sequence;
   }
 
   /** Takes the next event. */
@@ -80,8 +86,9 @@ export class Replay {
     return event;
   }
 
-  /** Rows that later events can change, as they are after the last event. Throws InvalidTime. */
+  /** Rows that later events can change, as they are after the last event; reports what that should have made right. Throws InvalidTime. */
   latest(): Record<string, Row[]> {
+    this.redactions.end(this.report);
     return {
       heads: this.head(),
       accounts: this.accounts.rows(this.tenant),
@@ -91,6 +98,7 @@ export class Replay {
       ...this.dates.rows(this.tenant),
       ...this.indexes.rows(this.tenant),
       ...this.books.rows(this.tenant),
+      ...this.redactions.rows(this.tenant),
     };
   }
 
@@ -130,7 +138,7 @@ export class Replay {
       case 'subject.erased':
         return this.subjects.erase(row, event.rows, problem);
       case 'transaction.redacted':
-        return void fromBinary(TransactionRedactedSchema, row.payload);
+        return this.redactions.redact(row, 0n, problem);
       case 'log.imported':
         return void fromBinary(LogImportedSchema, row.payload);
       case 'books.unfrozen':
@@ -187,6 +195,7 @@ export class Replay {
     for (const [currency, sum] of sums) if (sum !== 0n) problem(`does not balance in ${currency}`);
     this.dates.post(row, event, rows, problem);
     this.indexes.post(row, event, rows);
+    this.redactions.post(row, event, problem);
     this.subjects.post(row, event, rows, problem);
     this.holds.capture(row, event, changes, rows, problem);
     changes.end(row.createdMs, event.balances, isOverridden);

@@ -24,6 +24,7 @@ import { Indexer } from './indexer.ts';
 import { JobRunner } from './job-runner.ts';
 import { jobKinds } from './job-list.ts';
 import { auditorRoutes } from './rpc.ts';
+import { Watch } from './watch.ts';
 
 // A slow reader of accounts keeps one; other calls have their own.
 const exportConnections = 4;
@@ -52,6 +53,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   lifetime.add('index connection', () => indexPool.end());
   const indexer = new Indexer({ pool: indexPool, pollMs: 500, logger, metrics });
   lifetime.add('indexer', () => indexer.close());
+  openWatch(config, { logger, metrics }, lifetime);
 
   const { checkpoints, cosigner } = openTrees(config, { reads, logger, metrics }, lifetime);
   const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
@@ -111,8 +113,9 @@ function openTrees(
   return { checkpoints, cosigner };
 }
 
-// Of one statement of a job.
-const jobStatementMs = 10 * 60_000;
+// Of one statement of a job or a walk.
+const longStatementMs = 10 * 60_000;
+const long = { queryTimeoutMs: longStatementMs + 60_000, settings: { ...ledgerPlans, statement_timeout: String(longStatementMs) } };
 
 /** Opens the runner of jobs and its connections. */
 function openJobRunner(
@@ -126,14 +129,23 @@ function openJobRunner(
     lifetime.add(name, () => pool.end());
     return pool;
   };
-  const long = { max, queryTimeoutMs: jobStatementMs + 60_000, settings: { statement_timeout: String(jobStatementMs) } };
   const runner = new JobRunner({
     kinds: jobKinds,
-    reads: open('auditor jobs', long),
+    reads: open('auditor jobs', { max, ...long }),
     work: open('auditor results', { max: Math.max(2, Math.ceil(max / 2)) }),
     all: open('auditor queue', { settings: { 'app.runner': 'on' } }),
     ...parts,
   });
   lifetime.add('jobs', () => runner.close());
   return runner;
+}
+
+/** Opens the watch and its connections. */
+function openWatch({ databaseUrl, verifyMs }: AuditorConfig, parts: { logger: Logger; metrics: Registry }, lifetime: Lifetime): void {
+  // Between two statements of a step it replays and compares, which takes long where there are many accounts.
+  const settings = { ...long.settings, 'app.indexer': 'on', idle_in_transaction_session_timeout: '60s' };
+  const pool = openPool(databaseUrl, { name: 'auditor watch', max: 3, logger: parts.logger, ...long, settings });
+  lifetime.add('watch connections', () => pool.end());
+  const watch = new Watch({ pool, everyMs: verifyMs, pollMs: 1_000, ...parts });
+  lifetime.add('watch', () => watch.close());
 }

@@ -3,6 +3,7 @@ import { Migration } from '@mikro-orm/migrations';
 import { tenantPolicy } from '../../platform/postgres.ts';
 import { deleteTenant } from './delete-tenant.ts';
 import { freezeTenant } from './freeze-tenant.ts';
+import { redactEvent } from './redact-event.ts';
 
 const tables = [
   'freezes',
@@ -82,6 +83,8 @@ export class Proof extends Migration {
     this.addSql(`create policy due on freezes for select using ((select current_setting('app.due', true)) = 'on')`);
     this.addSql(freezeTenant);
     this.addSql('revoke execute on function freeze_tenant from public');
+    this.addSql(redactEvent);
+    this.addSql('revoke execute on function redact_event from public');
     this.addSql(
       deleteTenant([
         ...[

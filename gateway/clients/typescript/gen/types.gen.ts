@@ -4643,6 +4643,10 @@ export type TransactionRedactedData = {
      */
     redacted_sequence: number;
     /**
+     * Its id.
+     */
+    redacted_event_id: string;
+    /**
      * `description`, `reference` or `metadata.<key>`.
      */
     fields: Array<string>;
