@@ -3610,13 +3610,16 @@ export type Books = {
      * Why and since when nothing is posted; null: the books are active.
      */
     frozen: {
-        [key: string]: unknown;
+        at: string;
+        reason: string;
+        sequence: number;
     } | null;
     /**
      * Up to where the log was verified; null: never.
      */
     verified: {
-        [key: string]: unknown;
+        sequence: number;
+        at: string;
     } | null;
     /**
      * How far the keys of `indexed_metadata` are indexed.
