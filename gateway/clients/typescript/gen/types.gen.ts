@@ -3674,6 +3674,10 @@ export type JobProgress = {
 export type JobError = {
     code: string;
     message: string;
+    /**
+     * Of an import: the line of the file at fault.
+     */
+    line?: number;
 };
 
 export type JobOutput = {
@@ -7719,6 +7723,25 @@ export type GetKeySetResponses = {
 };
 
 export type GetKeySetResponse = GetKeySetResponses[keyof GetKeySetResponses];
+
+export type ImportLogCall = {
+    /**
+     * An export of events.
+     */
+    body: string;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{tenant_id}/import';
+};
+
+export type ImportLogResponses = {
+    /**
+     * Queued
+     */
+    202: JobResult;
+};
+
+export type ImportLogResponse = ImportLogResponses[keyof ImportLogResponses];
 
 export type ImportTransactionsCall = {
     /**
