@@ -40,7 +40,7 @@ async function addPersonal(): Promise<void> {
     nonce: Buffer.alloc(12, 1),
     ciphertext: Buffer.alloc(40, 2),
   }));
-  const lines = entries('till debit 1.00 EUR', 'SETTLEMENT-NGN credit 1.00 EUR');
+  const lines = entries('till debit 1.00 NGN', 'SETTLEMENT-NGN credit 1.00 NGN');
   const posting = { tenantId: source, entries: lines, description: 'a secret', reference: 'R2', personal };
   const { transaction } = await client.postTransaction({ posting });
   const by = { tenantId: source, reason: 'asked', actor: 'k', requestId: 'r' };
