@@ -3607,16 +3607,22 @@ export type Books = {
     final_through: string | null;
     status: 'active' | 'frozen';
     /**
-     * Why and since when nothing is posted; null: the books are active.
+     * Since when every change is `books_frozen`, and what verification has found; null: the books are active.
      */
     frozen: {
-        [key: string]: unknown;
+        at: string;
+        reason: string;
+        /**
+         * End of the log at that time.
+         */
+        sequence: number;
     } | null;
     /**
-     * Up to where the log was verified; null: never.
+     * The last event of the last walk over the whole log that found no difference, and its end; null: there was none yet.
      */
     verified: {
-        [key: string]: unknown;
+        sequence: number;
+        at: string;
     } | null;
     /**
      * How far the keys of `indexed_metadata` are indexed.
@@ -3834,6 +3840,10 @@ export type AccountsReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     columns: Array<ReportColumn>;
     lines: Array<ReportLine>;
     totals: Array<ReportTotal>;
@@ -3873,6 +3883,10 @@ export type AccountStatementReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     account_code: string;
     name: string;
     type: AccountType;
@@ -3932,6 +3946,10 @@ export type GeneralLedgerReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     statements: Array<AccountStatement>;
 };
 
@@ -3969,6 +3987,10 @@ export type JournalReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     lines: Array<JournalLine>;
 };
 
