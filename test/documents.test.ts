@@ -273,7 +273,7 @@ const expectations: Record<string, RegExp[]> = {
     /"closing_balance":"-3\.00"[\s\S]*"through":"\d{4}-03-31"[\s\S]*SETTLEMENT-NGN[\s\S]*\{"sequence":\d+,/,
   ],
   'gateway/docs/how-to/prove-a-transaction.md': [
-    /(verified: event \d+ of \d+, transaction\.posted evt_\w+ of [^\n]* signed: txn_\w+ debit [^\n]*)\n\1\nstatus 1\nc2sp\.org\/tlog-proof@v1\n/,
+    /(verified: event \d+ of \d+, transaction\.posted evt_\w+ of [^\n]* signed: txn_\w+ [^\n]*)\n\1\nstatus 1\nc2sp\.org\/tlog-proof@v1\n/,
   ],
   'gateway/docs/how-to/keep-a-checkpoint.md': [
     /verified: the first \d+ of \d+ events of \S+ have not changed\nverified: \d+ events of \S+ follow the rules, \d+ of them are signed, /,
