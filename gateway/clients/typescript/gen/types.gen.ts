@@ -1111,6 +1111,14 @@ export type ReverseTransactionRequest = {
     effective_at?: string | null;
 };
 
+export type RedactTransactionRequest = {
+    /**
+     * `description`, `reference` or `metadata.<key>`, the key being one at the top level.
+     */
+    fields: Array<string>;
+    reason: string;
+};
+
 export type SubmitBatchRequest = {
     /**
      * true: all items or none, consecutive in the log.
@@ -5993,6 +6001,22 @@ export type ReverseTransactionResponses = {
 };
 
 export type ReverseTransactionResponse = ReverseTransactionResponses[keyof ReverseTransactionResponses];
+
+export type RedactTransactionCall = {
+    body: RedactTransactionRequest;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/transactions/{transaction_id}/redact';
+};
+
+export type RedactTransactionResponses = {
+    /**
+     * The transaction without them
+     */
+    200: TransactionResult;
+};
+
+export type RedactTransactionResponse = RedactTransactionResponses[keyof RedactTransactionResponses];
 
 export type SubmitBatchCall = {
     body: SubmitBatchRequest;
