@@ -91,6 +91,7 @@ test('the examples of the document are accepted as they stand, from registration
     'revokeApiKey',
     'listAudit',
     'listUserAudit',
+    'importLog',
     'setUpChart',
     'createAccount',
     'createAccounts',

@@ -12,7 +12,7 @@ export const verbs: Record<string, Record<string, string>> = {
   user: { get: 'getUser', audit: 'listUserAudit' },
   tenants: {
     ...{ create: 'createTenant', list: 'listTenants', update: 'updateTenant', audit: 'listAudit' },
-    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant' },
+    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant', import: 'importLog' },
   },
   members: { list: 'listMembers', update: 'updateMember', remove: 'removeMember' },
   invitations: { create: 'createInvitation', list: 'listInvitations', delete: 'deleteInvitation', accept: 'acceptInvitation' },
@@ -100,7 +100,7 @@ const namesByFields: Record<string, string> = {
   'transaction? hold?': 'BatchItemData',
   'key status': 'IndexStatus',
   'done total': 'JobProgress',
-  'code message': 'JobError',
+  'code message line?': 'JobError',
   'content_type bytes sha256': 'JobOutput',
   'sequence hash at': 'AsRecorded',
   'account_code name type currency opening_balance closing_balance debits credits lines': 'AccountStatement',

@@ -21,6 +21,7 @@ import { invitationRoutes } from './invitations.ts';
 import { exportRoutes } from './exports.ts';
 import { jobRoutes } from './jobs.ts';
 import { keyRoutes } from './keys.ts';
+import { logImportRoutes } from './log-import.ts';
 import { memberRoutes } from './members.ts';
 import { newAccountRoutes } from './new-accounts.ts';
 import { holdReads, holdRoutes } from './holds.ts';
@@ -56,6 +57,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   memberRoutes(app, parts);
   invitationRoutes(app, parts);
   tenantStateRoutes(app, parts);
+  logImportRoutes(app, parts);
   keyRoutes(app, parts);
   accessRoutes(app, parts);
   auditRoutes(app, parts);

@@ -30,6 +30,7 @@ import {
 } from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
 import { checkedAmount, checkedConditions, checkedExchange } from './payment-fields.ts';
+import { addPersonal } from './personal.ts';
 import type { Use } from './velocity.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
@@ -120,7 +121,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     options: null,
   };
   addTerms(validated, posting);
-  addPersonal(validated, posting.personal);
+  if (posting.personal.length > 0) addPersonal(validated, posting.personal);
   validated.fingerprint = fingerprint(validated, metadata.canonical);
   return validated;
 }
@@ -136,25 +137,6 @@ function addTerms(validated: ValidatedPosting, posting: Posting): void {
     validated.terms = jsonOf({ exchange });
   }
   addConditions(validated, posting);
-}
-
-const maxPersonal = 4;
-const maxCiphertext = 4_096 + 16;
-
-function addPersonal(validated: ValidatedPosting, personal: SealedData[]): void {
-  if (personal.length === 0) return;
-  if (personal.length > maxPersonal)
-    throw invalid('personal', 'max', String(personal.length), `personal must have at most ${maxPersonal} items`);
-  personal.forEach(({ subjectId, nonce, ciphertext }, index) => {
-    const path = `personal[${index}]`;
-    checkedId(`${path}.subject_id`, 'subj', subjectId);
-    if (personal.findIndex((other) => other.subjectId === subjectId) < index)
-      throw invalid(`${path}.subject_id`, 'unique', subjectId, `${path}.subject_id is there already`);
-    if (nonce.length !== 12 || ciphertext.length <= 16 || ciphertext.length > maxCiphertext)
-      throw invalid(`${path}.ciphertext`, 'max', '', `${path} must have a nonce of 12 bytes and a ciphertext of 17 to ${maxCiphertext}`);
-    validated.bytes += 100 + ciphertext.length;
-  });
-  validated.personal = personal;
 }
 
 /** Adds what must hold, and with the time and reason that the command has already, to its terms. */

@@ -75,6 +75,8 @@ export interface Resources {
     reopen(options?: CallOptions): Promise<T.TenantData>;
     /** Read the audit log. For owners and admins, also while the tenant is suspended or closed. Who changed keys, members, roles, invitations and the state of the tenant; newest first. What was posted stands in the events. Each entry is hashed with the one before. */
     audit(options?: T.ListAuditCall['query'] & CallOptions): Listing<T.AuditData, T.AuditData['audit'][number]>;
+    /** Import a whole log. For owners. The body is `application/x-ndjson` of any length: what `GET …/export/events` has answered, from the first event to its last line. The tenant must have no events (`books_not_empty`). */
+    import(body: string | Uint8Array | ReadableStream<Uint8Array>, options?: CallOptions): Promise<T.JobData>;
   };
   members: {
     /** List members. For any member. Newest first. */
@@ -360,6 +362,7 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
     close: {"method":"POST","path":"/v1/tenants/{tenant_id}/close","by":"token"},
     reopen: {"method":"POST","path":"/v1/tenants/{tenant_id}/reopen","by":"token"},
     audit: {"method":"GET","path":"/v1/tenants/{tenant_id}/audit","by":"token","repeatable":true,"paging":{"by":"cursor","items":"audit"}},
+    import: {"method":"POST","path":"/v1/tenants/{tenant_id}/import","by":"token","body":"application/x-ndjson"},
   },
   members: {
     list: {"method":"GET","path":"/v1/tenants/{tenant_id}/members","by":"token","repeatable":true,"paging":{"by":"cursor","items":"members"}},

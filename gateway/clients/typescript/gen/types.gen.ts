@@ -3618,13 +3618,16 @@ export type Books = {
      * Why and since when nothing is posted; null: the books are active.
      */
     frozen: {
-        [key: string]: unknown;
+        at: string;
+        reason: string;
+        sequence: number;
     } | null;
     /**
      * Up to where the log was verified; null: never.
      */
     verified: {
-        [key: string]: unknown;
+        sequence: number;
+        at: string;
     } | null;
     /**
      * How far the keys of `indexed_metadata` are indexed.
@@ -3679,6 +3682,10 @@ export type JobProgress = {
 export type JobError = {
     code: string;
     message: string;
+    /**
+     * Of an import: the line of the file at fault.
+     */
+    line?: number;
 };
 
 export type JobOutput = {
@@ -7740,6 +7747,25 @@ export type GetKeySetResponses = {
 };
 
 export type GetKeySetResponse = GetKeySetResponses[keyof GetKeySetResponses];
+
+export type ImportLogCall = {
+    /**
+     * An export of events.
+     */
+    body: string;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{tenant_id}/import';
+};
+
+export type ImportLogResponses = {
+    /**
+     * Queued
+     */
+    202: JobResult;
+};
+
+export type ImportLogResponse = ImportLogResponses[keyof ImportLogResponses];
 
 export type ImportTransactionsCall = {
     /**
