@@ -9,6 +9,7 @@ import { BadSetting, Settings } from '../platform/settings.ts';
 import { changeDeadLetters } from './outbox/dead-letters.ts';
 import { pluralize } from './audit/findings.ts';
 import { parseHeads, printHeads } from './audit/stored-heads.ts';
+import { importFile } from './log-import/file.ts';
 import { features, switchPollMs } from './feature-switch.ts';
 import { openOperator } from './audit/operator.ts';
 import { rebuild } from './audit/rebuild.ts';
@@ -25,6 +26,7 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
                                        restored to an earlier time: its checkpoints get a new origin
        redrive [--tenant ID]           publish rejected events again
        discard [--tenant ID]           discard rejected events: they stay in the log and are not published
+       import FILE --tenant ID         write an export of events as the log of a tenant that has none, with its hashes
        enable payments books proof     let holds, limits and the like, effective times and periods, personal data and freezes be used;
                                        every ledger must run a version that has them`;
 
@@ -87,6 +89,11 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
     }
     return true;
   },
+  async import(client, { tenant = '', operands: [file = ''] }) {
+    const { sequence, hash } = await importFile(client, tenant, file);
+    print(`${pluralize(Number(sequence), 'event')} imported, the last with the hash ${hash.toString('hex')}`);
+    return true;
+  },
   async rebuild(client, { tenant, check }) {
     const { tenants, events, findings, repaired } = await rebuild(client, { tenant, check }, print);
     const outcome = repaired === 0 ? verdict(findings) : `${pluralize(repaired, 'tenant')} repaired, ${verdict(findings)}`;
@@ -101,6 +108,7 @@ const maxReason = 1_000;
 const words: Record<string, readonly string[]> = { enable: features };
 
 function takesWords(name: string, operands: string[]): boolean {
+  if (name === 'import') return operands.length === 1;
   const known = words[name];
   return known ? operands.length > 0 && operands.every((word) => known.includes(word)) : operands.length === 0;
 }
@@ -132,7 +140,10 @@ async function main(): Promise<boolean> {
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   const misplaced =
-    (check && name !== 'rebuild') || (headsFile !== undefined && name !== 'verify') || (id !== undefined && name === 'enable');
+    (check && name !== 'rebuild') ||
+    (headsFile !== undefined && name !== 'verify') ||
+    (id !== undefined && name === 'enable') ||
+    (id === undefined && name === 'import');
   const isUnfreeze = name === 'unfreeze';
   const lacks = isUnfreeze ? id === undefined || !reason?.trim() || reason.length > maxReason : reason !== undefined || rewound;
   if (!command || !takesWords(name, more) || misplaced || lacks) throw new StartFailure(usage);
