@@ -65,8 +65,11 @@ const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base6
 /** Hashes of a path. */
 export const pathRecord = (hashes: Uint8Array[]): string[] => hashes.map(base64);
 
+type ProofRecord = Omit<typeof exampleProof, 'payload'> & { payload: string | null };
+
 /** `data.proof`. */
-export function proofRecord({ sequence, header, payload, payloadHash, previousHash, hash: own, path: hashes, checkpoint }: Proof) {
+export function proofRecord(proof: Proof): ProofRecord {
+  const { sequence, header, payload, payloadHash, previousHash, hash: own, path: hashes, checkpoint } = proof;
   return {
     sequence: Number(sequence),
     header,
@@ -80,7 +83,7 @@ export function proofRecord({ sequence, header, payload, payloadHash, previousHa
 }
 
 /** The same as https://c2sp.org/tlog-proof has it. `extra`: what the leaf was made of. */
-export function tlogProof(proof: ReturnType<typeof proofRecord>): string {
+export function tlogProof(proof: ProofRecord): string {
   const { sequence, header, payload, payload_hash, previous_hash, path: hashes, checkpoint } = proof;
   const extra = Buffer.from(JSON.stringify({ header, payload, payload_hash, previous_hash })).toString('base64');
   return ['c2sp.org/tlog-proof@v1', `extra ${extra}`, `index ${sequence - 1}`, ...hashes, '', checkpoint].join('\n');

@@ -15,7 +15,9 @@ import { auditorRoutes } from '../services/ledger/auditor/rpc.ts';
 import { CheckpointFiles } from '../services/ledger/proof/checkpoint-files.ts';
 import { Checkpoints } from '../services/ledger/proof/checkpoints.ts';
 import { TreeFollower } from '../services/ledger/proof/follower.ts';
+import { Cosigner } from '../services/ledger/proof/cosigner.ts';
 import { CheckpointSigner } from '../services/ledger/proof/signer.ts';
+import type { Witness } from '../services/ledger/proof/witness-list.ts';
 import { ledgerPlans } from '../services/ledger/query-plans.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
@@ -34,6 +36,8 @@ export interface RunningAuditor {
   /** Connections of its role. */
   pool: Pool;
   metrics: Registry;
+  /** Where witnesses were given. */
+  cosigner: Cosigner | undefined;
   /** Its connection that sees the jobs of all tenants. */
   all: Pool;
   end(): Promise<void>;
@@ -57,6 +61,8 @@ export async function startAuditor(
     signingKeys = [generateKeyPairSync('ed25519').privateKey],
     signEveryMs,
     verifyMs,
+    witnesses = [],
+    quorum = witnesses.length,
   }: Partial<{
     kinds: JobKinds;
     leaseMs: number;
@@ -64,6 +70,8 @@ export async function startAuditor(
     signingKeys: [KeyObject, ...KeyObject[]];
     signEveryMs: number;
     verifyMs: number;
+    witnesses: readonly Witness[];
+    quorum: number;
   }> = {},
 ): Promise<RunningAuditor> {
   const kinds = { ...jobKinds, ...more };
@@ -89,6 +97,8 @@ export async function startAuditor(
           new TreeFollower({ pool: trees, pollMs: 50, nextOrigin, freeze, logger, metrics }),
           new CheckpointSigner({ pool: trees, checkpoints, everyMs: signEveryMs, logger, metrics }),
         ];
+  const cosigner =
+    witnesses.length === 0 ? undefined : new Cosigner({ pool: trees, witnesses, quorum, everyMs: 40, retryMs: 20, logger, metrics });
   const served = await startGrpcServer({
     services: [AuditService],
     routes: auditorRoutes({ pool: new SharedPool(pool), exports: new SharedPool(pool), kinds, checkpoints, started: () => runner.wake() }),
@@ -100,11 +110,12 @@ export async function startAuditor(
     client: createClient(AuditService, withLongDeadline(caller)),
     pool,
     metrics,
+    cosigner,
     all,
     async end() {
       caller.close();
       await served.close();
-      await Promise.all([runner.close(), indexer.close(), watch?.close(), ...loops.map((loop) => loop.close())]);
+      await Promise.all([runner.close(), indexer.close(), watch?.close(), ...loops.map((loop) => loop.close()), cosigner?.close()]);
       await Promise.all([jobs.end(), all.end(), ofIndexer.end(), ofWatch.end(), trees.end()]);
       await pool.end();
     },

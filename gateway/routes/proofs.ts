@@ -108,6 +108,7 @@ function consistencyRoute(app: App, { auditor }: Services): void {
               example: { consistency: { old: 31, new: 32, path: exampleProof.path } },
             },
           },
+          errors: ['event_not_found', 'books_frozen'],
         },
       },
     },

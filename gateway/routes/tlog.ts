@@ -1,6 +1,6 @@
 // The log as https://c2sp.org/tlog-tiles has it, for clients of transparency logs: checkpoint, tiles and entries.
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { ApiError } from '../errors.ts';
+import { ApiError, type ErrorCode } from '../errors.ts';
 import type { Doc } from '../openapi-route.ts';
 import { exampleCheckpoint } from '../tlog-records.ts';
 import { callOptions, type App } from '../request-context.ts';
@@ -8,6 +8,7 @@ import type { Services } from '../services.ts';
 
 const access = { by: 'key', scope: 'transactions:read' } as const;
 const tag = 'Proofs';
+const errors: ErrorCode[] = ['event_not_found', 'books_frozen'];
 
 const bytes = { schema: { type: 'string', format: 'binary' }, example: 'hashes of 32 bytes', unwrappedType: 'application/octet-stream' };
 
@@ -18,7 +19,7 @@ const ofTiles: Doc = {
   description:
     'Up to 256 hashes of one level of the Merkle tree. Those of level 0 are the leaves’: sha256(0x00 ‖ `hash` of the event). A path like `x001/x234/067` may also be sent with plain slashes.',
   answers: { 200: { ...bytes, description: 'Hashes' } },
-  errors: ['tile_not_found'],
+  errors: ['tile_not_found', ...errors],
 };
 
 const ofEntries: Doc = {
@@ -28,7 +29,7 @@ const ofEntries: Doc = {
   description:
     'The data of up to 256 leaves, each after its length in two bytes: the 32 bytes of `hash` of an event. The events themselves are in the export of events.',
   answers: { 200: { ...bytes, description: 'Entries' } },
-  errors: ['tile_not_found'],
+  errors: ['tile_not_found', ...errors],
 };
 
 /** Position and width of a tile as its path writes them; null: it is none. */
@@ -81,7 +82,7 @@ function checkpointRoute(app: App, { auditor }: Services): void {
           answers: {
             200: { description: 'The checkpoint', schema: { type: 'string' }, example: exampleCheckpoint, unwrappedType: 'text/plain' },
           },
-          errors: ['event_not_found', 'books_frozen'],
+          errors,
         },
       },
     },

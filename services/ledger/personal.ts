@@ -16,7 +16,12 @@ export function addPersonal(validated: ValidatedPosting, personal: SealedData[])
     if (personal.findIndex((other) => other.subjectId === subjectId) < index)
       throw invalid(`${path}.subject_id`, 'unique', subjectId, `${path}.subject_id is there already`);
     if (nonce.length !== nonceBytes || ciphertext.length <= tagBytes || ciphertext.length > maxBytes)
-      throw invalid(`${path}.ciphertext`, 'max', '', `${path} must have a nonce of ${nonceBytes} bytes and at most ${maxBytes} of ciphertext`);
+      throw invalid(
+        `${path}.ciphertext`,
+        'max',
+        '',
+        `${path} must have a nonce of ${nonceBytes} bytes and at most ${maxBytes} of ciphertext`,
+      );
     validated.bytes += 100 + ciphertext.length;
   });
   validated.personal = personal;

@@ -159,7 +159,7 @@ function newServer({ tls, maxStreams, logger }: ServeOptions, handler: Parameter
   const server = createSecureServer({ ...settings, ...certificates.options, requestCert: true, rejectUnauthorized: true }, handler);
   server.on('tlsClientError', ({ message }) => logger.warn({ reason: message }, 'a TLS connection was refused'));
   server.once('close', certificates.close);
-  return server as unknown as Http2Server;
+  return server;
 }
 
 /** Checks the token, logs and measures each call. Errors that are no ConnectError are logged whole, and answered `internal error`. */

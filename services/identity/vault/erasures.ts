@@ -25,6 +25,10 @@ export interface ErasureOptions {
 /** Between looks for erasures to finish, milliseconds. */
 const pollMs = 1_000;
 const callTimeoutMs = 5_000;
+/** After a failure an erasure waits so long. */
+const retrySeconds = 2;
+/** And the replica that failed longer than others poll: one that reaches no ledger would lease the erasure first each time. */
+const failedPauseMs = 4_000;
 
 const lease = {
   name: 'erasure_lease',
@@ -64,16 +68,21 @@ export class Erasures {
     if (books?.frozen) throw new Refusal('books_frozen', `the books are frozen: ${books.frozen.reason}`);
   }
 
-  /** Has the ledger append `subject.erased`. Never rejects: key and name are gone, and the job repeats what fails. */
-  async finish({ tenant, subject, reason, actor, request_id: requestId }: Erasure): Promise<void> {
+  /** Has the ledger append `subject.erased`; false where that failed. Never rejects: key and name are gone, and the job repeats what fails. */
+  async finish({ tenant, subject, reason, actor, request_id: requestId }: Erasure): Promise<boolean> {
     const { pool, logger } = this.options;
     const [tenantId, subjectId] = [toId('tenant', tenant), toId('subj', subject)];
     try {
       const options = { timeoutMs: callTimeoutMs, signal: this.stopping.signal };
       await this.ledger.eraseSubject({ tenantId, subjectId, reason, actor, requestId }, options);
       await pool.query('delete from erasures where tenant_id = $1 and subject_id = $2', [tenant, subject]);
+      return true;
     } catch (error) {
       if (!this.stopping.signal.aborted) logger.warn({ err: error, tenant: tenantId, subject: subjectId }, 'erasure is not finished');
+      // Where this fails too, the lease ends.
+      const soon = `update erasures set next_attempt_at = clock_timestamp() + interval '${retrySeconds} s' where tenant_id = $1 and subject_id = $2`;
+      await pool.query(soon, [tenant, subject]).catch(() => undefined);
+      return false;
     }
   }
 
@@ -89,8 +98,8 @@ export class Erasures {
         if (!signal.aborted) logger.warn({ err: error }, 'leasing erasures failed');
       });
       const [erasure] = leased?.rows ?? [];
-      if (erasure) await this.finish(erasure);
-      else await pause(pollMs, undefined, { signal }).catch(() => undefined);
+      const wentOn = erasure !== undefined && (await this.finish(erasure));
+      if (!wentOn) await pause(erasure ? failedPauseMs : pollMs, undefined, { signal }).catch(() => undefined);
     }
   }
 }

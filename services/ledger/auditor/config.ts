@@ -1,7 +1,7 @@
 // The auditor's settings.
 import type { KeyObject } from 'node:crypto';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../../platform/settings.ts';
-import { readWitnesses, type Witness } from './witness-list.ts';
+import { readWitnesses, type Witness } from '../proof/witness-list.ts';
 
 /** What the auditor reads from its environment. */
 export interface AuditorConfig extends CommonSettings {

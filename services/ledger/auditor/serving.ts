@@ -1,6 +1,7 @@
 // Starts the auditor's parts and stops them in the opposite order.
 import type { Registry } from 'prom-client';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
+import { writableDirectory } from '../../platform/directories.ts';
 import type { Readiness } from '../../platform/health.ts';
 import type { Lifetime } from '../../platform/lifetime.ts';
 import { openPool, type Pool, type PoolOptions } from '../../platform/postgres.ts';
@@ -14,6 +15,7 @@ import { ledgerPlans } from '../query-plans.ts';
 import { migrationNames } from '../schema.ts';
 import { CheckpointFiles } from '../proof/checkpoint-files.ts';
 import { Checkpoints } from '../proof/checkpoints.ts';
+import { Cosigner } from '../proof/cosigner.ts';
 import { TreeFollower } from '../proof/follower.ts';
 import { CheckpointSigner } from '../proof/signer.ts';
 import { auditorConfig, type AuditorConfig } from './config.ts';
@@ -37,6 +39,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const reads = openPool(config.databaseUrl, { name: 'auditor reads', max: config.readConnections, logger, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());
   await checkDatabase(reads, migrationNames);
+  await writableDirectory('CHECKPOINT_DIR', config.checkpoints.directory);
   const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, settings: ledgerPlans });
   lifetime.add('exports', () => exports.end());
 
@@ -52,13 +55,13 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   lifetime.add('indexer', () => indexer.close());
   openWatch(config, { logger, metrics }, lifetime);
 
-  const checkpoints = openTrees(config, { reads, logger, metrics }, lifetime);
+  const { checkpoints, cosigner } = openTrees(config, { reads, logger, metrics }, lifetime);
   const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
   lifetime.add('readiness', () => readinessPool.end());
   const stateOf = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await stateOf();
-    return { ready: state === 'ok', dependencies: { postgresql: state } };
+    return { ready: state === 'ok', dependencies: { postgresql: state, ...(cosigner && { witnesses: cosigner.state() }) } };
   };
   await serveUntilEnd(lifetime, config, {
     services: [AuditService],
@@ -79,19 +82,19 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
 // While one checkpoint waits for the disk, others are signed.
 const signConnections = 4;
 
-/** Opens what follows the logs and signs their trees. */
+/** Opens what follows the logs, signs their trees and has them cosigned. */
 function openTrees(
   { databaseUrl, checkpoints: config }: AuditorConfig,
   { reads, logger, metrics }: { reads: Pool; logger: Logger; metrics: Registry },
   lifetime: Lifetime,
-): Checkpoints {
+): { checkpoints: Checkpoints; cosigner: Cosigner | undefined } {
   const open = (name: string, max: number) => {
     const pool = openPool(databaseUrl, { name, max, logger, settings: { ...ledgerPlans, 'app.indexer': 'on' } });
     lifetime.add(name, () => pool.end());
     return pool;
   };
   const freeze = (tenant: string, reason: string) => freezeTenant(reads, logger, tenant, reason);
-  const { origin, signingKeys: keys, everyMs, directory } = config;
+  const { origin, signingKeys: keys, everyMs, directory, witnesses, quorum } = config;
   const checkpoints = new Checkpoints({ origin, keys, files: new CheckpointFiles(directory), freeze });
   const follower = new TreeFollower({
     pool: open('auditor trees', 1),
@@ -104,7 +107,10 @@ function openTrees(
   lifetime.add('tree follower', () => follower.close());
   const signer = new CheckpointSigner({ pool: open('auditor checkpoints', signConnections), checkpoints, everyMs, logger, metrics });
   lifetime.add('checkpoint signer', () => signer.close());
-  return checkpoints;
+  if (witnesses.length === 0) return { checkpoints, cosigner: undefined };
+  const cosigner = new Cosigner({ pool: open('auditor witnesses', 2), witnesses, quorum, everyMs, retryMs: 1_000, logger, metrics });
+  lifetime.add('cosigner', () => cosigner.close());
+  return { checkpoints, cosigner };
 }
 
 // Of one statement of a job or a walk.
