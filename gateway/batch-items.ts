@@ -8,6 +8,7 @@ import { ApiError, errorOfRefusal, validationError } from './errors.ts';
 import { idOf, oneOf } from './fields.ts';
 import { commandFields } from './mapping.ts';
 import { exchangeOf } from './payment-fields.ts';
+import type { OpenedPersonal } from './personal.ts';
 import { refusalInfo } from './rejections.ts';
 import { fieldMessage } from './validation-messages.ts';
 import { bodyValidator, type Schema } from './validation.ts';
@@ -155,9 +156,9 @@ export function failed(error: ApiError): Outcome {
   return { status: error.status, replayed: false, result: error };
 }
 
-/** One of `results`: what the item's route alone would have answered. */
-export function outcomeJson({ status, replayed, result }: Outcome): string {
-  if (!(result instanceof ApiError)) return `{"status":${status},"replayed":${replayed},"data":{${commandFields(result)}}}`;
+/** One of `results`: what the item's route alone would have answered. `opened`: personal data of its transaction. */
+export function outcomeJson({ status, replayed, result }: Outcome, opened: OpenedPersonal): string {
+  if (!(result instanceof ApiError)) return `{"status":${status},"replayed":${replayed},"data":{${commandFields(result, opened)}}}`;
   const { success: _, request_id: __, ...said } = result.body('');
   return JSON.stringify({ status, replayed, ...said });
 }

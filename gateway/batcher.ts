@@ -105,7 +105,8 @@ export class Batcher {
     if (this.postings >= maxPostings || tenantPostings >= maxPostings / 2) throw failure('overloaded', 'too many postings are waiting');
     this.postings++;
     this.perTenant.set(tenantId, tenantPostings + 1);
-    const bytes = 300 + posting.metadata.length * 2 + posting.description.length * 2 + posting.entries.length * 100;
+    const sealed = posting.personal.reduce((sum, { ciphertext }) => sum + 100 + ciphertext.length, 0);
+    const bytes = 300 + sealed + posting.metadata.length * 2 + posting.description.length * 2 + posting.entries.length * 100;
     const expiresMs = performance.now() + timeoutMs;
     try {
       return await new Promise<PostedTransaction>((resolve, reject) => {

@@ -35,8 +35,11 @@ export const booksSchemas: Record<string, Schema> = {
     closed_through: { ...maybe(day), description: 'The last closed day; null: nothing is closed.' },
     final_through: { ...maybe(day), description: 'The last day that is closed for ever.' },
     status: word(['active', 'frozen']),
-    frozen: { type: ['object', 'null'], description: 'Why and since when nothing is posted; null: the books are active.' },
-    verified: { type: ['object', 'null'], description: 'Up to where the log was verified; null: never.' },
+    frozen: {
+      ...maybe(record({ at: time, reason: string, sequence: long })),
+      description: 'Why and since when nothing is posted; null: the books are active.',
+    },
+    verified: { ...maybe(record({ sequence: long, at: time })), description: 'Up to where the log was verified; null: never.' },
     indexes: {
       ...list(record({ key: string, status: word(['building', 'ready']) })),
       description: 'How far the keys of `indexed_metadata` are indexed.',

@@ -17,6 +17,7 @@ import {
   whole,
 } from './fields.ts';
 import { entryRequire, exchangeFields, terms } from './payment-fields.ts';
+import { personalField } from './personal.ts';
 
 /** Fields of every body, before and after its own. */
 export const commonFields = {
@@ -31,6 +32,7 @@ const effectiveAt = {
     'When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.',
 } as typeof instant;
 const postedFields = { ...lastFields, effective_at: optional(effectiveAt) };
+const postingFields = { ...postedFields, personal: personalField };
 const reversedFields = {
   ...lastFields,
   effective_at: optional({
@@ -52,16 +54,16 @@ const entriesOf = (about: string) =>
 /** What all bodies have in common. */
 export type CommonBody = Static<ReturnType<typeof object<typeof commonFields & typeof lastFields>>>;
 
-/** The same of bodies that post. */
-export type PostedBody = Static<ReturnType<typeof object<typeof commonFields & typeof postedFields>>>;
+/** The same of postings. */
+export type PostedBody = Static<ReturnType<typeof object<typeof commonFields & typeof postingFields>>>;
 
-export const singleBody = object({ ...commonFields, ...lineFields, ...postedFields });
+export const singleBody = object({ ...commonFields, ...lineFields, ...postingFields });
 
 const entries = entriesOf('Debits and credits must be equal in each currency. An account may appear more than once.');
 
-export const doubleBody = object({ ...commonFields, entries, ...postedFields });
+export const doubleBody = object({ ...commonFields, entries, ...postingFields });
 
-export const exchangeBody = object({ ...commonFields, ...exchangeFields, ...postedFields });
+export const exchangeBody = object({ ...commonFields, ...exchangeFields, ...postingFields });
 
 export const holdBody = object({
   ...commonFields,

@@ -8,6 +8,7 @@ import { instantIn } from './books.ts';
 import type { captureBody, CommonBody, holdBody, PostedBody, reversalBody, SentEntry, voidBody } from './command-bodies.ts';
 import { metadataText } from './metadata.ts';
 import { addTerms, conditionOf } from './payment-fields.ts';
+import { addPersonal, type UnsealedPosting } from './personal.ts';
 import { auditContext } from './request-context.ts';
 
 function entriesOf(entries: SentEntry[] | null | undefined): Entry[] {
@@ -35,9 +36,9 @@ export function toPosting(
   body: PostedBody,
   entries: SentEntry[],
   { dryRun, timeZone }: { dryRun: boolean; timeZone: string },
-): Posting {
+): UnsealedPosting {
   const { actor, requestId, traceparent } = auditContext(request);
-  const posting: Posting = {
+  const posting: UnsealedPosting = {
     $typeName: 'ledger.v1.Posting',
     tenantId: request.caller.tenantId,
     transactionId: newId('txn'),
@@ -56,6 +57,7 @@ export function toPosting(
   };
   if (body.reference != null) posting.reference = body.reference;
   addTime(posting, body.effective_at, timeZone);
+  addPersonal(posting, body.personal);
   return addTerms(posting, body, request.caller);
 }
 

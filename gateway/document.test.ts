@@ -127,6 +127,11 @@ describe('the OpenAPI document', () => {
         ...['events', 'transactions', 'entries', 'accounts', 'balances', 'everything'].map(
           (what) => `GET /v1/tenants/{slug}/export/${what}`,
         ),
+        'GET /v1/tenants/{slug}/transactions/{transaction_id}/proof',
+        'GET /v1/tenants/{slug}/events/{sequence}/proof',
+        ...['checkpoint', 'consistency', 'keys', 'tile/{level}/{tile}', 'tile/entries/{tile}'].map(
+          (what) => `GET /v1/tenants/{slug}/tlog/${what}`,
+        ),
         'GET /v1/tenants/{slug}/jobs',
         'GET /v1/tenants/{slug}/jobs/{job_id}',
         'DELETE /v1/tenants/{slug}/jobs/{job_id}',
@@ -150,6 +155,7 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{slug}/transactions/batch',
         'POST /v1/tenants/{slug}/transactions/import',
         'GET /v1/tenants/{slug}/transactions/{transaction_id}',
+        'POST /v1/tenants/{slug}/subjects/erase',
         'POST /v1/tenants/{slug}/transactions/{transaction_id}/reverse',
         'GET /v1/tenants/{slug}/holds',
         'POST /v1/tenants/{slug}/holds',
@@ -237,7 +243,7 @@ describe('the OpenAPI document', () => {
   });
 
   test('gives every growing number the format int64', () => {
-    const grows = /^(sequence|after_sequence|known_sequence|version|created|bytes|redacted_sequence|size)$/;
+    const grows = /^(sequence|after_sequence|known_sequence|version|created|bytes|redacted_sequence|size|old|new)$/;
     const faults: string[] = [];
     const walk = (place: string, name: string, schema: any): void => {
       if (typeof schema !== 'object' || schema === null) return;

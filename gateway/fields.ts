@@ -34,6 +34,8 @@ export const webhookEvents = [
 ] as const;
 /** Formats of exports. */
 export const exportFormats = ['ndjson', 'csv'] as const;
+/** Formats of proofs. */
+export const proofFormats = ['json', 'tlog-proof'] as const;
 /** Statuses of deliveries. */
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const;
 /** Kinds of transactions. */
@@ -47,6 +49,9 @@ export const sides = ['debit', 'credit'] as const;
 export const lateEntries = ['refuse', 'next_open'] as const;
 /** Closings and reopenings of periods. */
 export const periodActions = ['close', 'reopen'] as const;
+
+/** Whether personal data of a transaction can be read. */
+export const personalStates = ['open', 'sealed', 'erased'] as const;
 
 /** Reports by their names in paths. */
 export const reportNames = [
@@ -176,10 +181,15 @@ export const amount = patterned('decimal', '^(?=.*[1-9])[0-9]{1,13}(\\.[0-9]{1,2
 });
 export const metadata = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
-  'x-metadata': true,
+  'x-metadata': 16_384,
   description:
-    'Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.',
+    'Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.',
   example: { order: 42 },
+});
+/** The client's name of a subject of personal data. */
+export const subjectName = text(255, {
+  description: 'Your own name of the person, for example a customer number.',
+  example: 'customer-42',
 });
 export const email = text(254, { format: 'email', example: 'ada@example.com' });
 export const flag = Type.Unsafe<boolean>({ type: 'boolean' });

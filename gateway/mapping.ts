@@ -7,10 +7,11 @@ import type { AccountNode, Balance, BalanceChange, CommandResult } from '../prot
 import type { Attempt, Delivery, Limit, Webhook } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { changedPeriod } from '../services/platform/books-records.ts';
 import { proofRecord } from '../services/platform/proof-records.ts';
-import { accountFields, transactionJson, openWith, orNull, quote, timeOf } from '../services/platform/ledger-records.ts';
+import { accountFields, personalRecord, transactionJson, openWith, orNull, quote, timeOf } from '../services/platform/ledger-records.ts';
 import { toDecimal, toMinor } from '../services/platform/money.ts';
 import { balanceUpdateRecord, holdRecord, originRecord } from '../services/platform/payment-records.ts';
 import { rateLimitHeaders } from './errors.ts';
+import type { OpenedPersonal } from './personal.ts';
 
 /** The media type of an answer that is written as text. */
 export const json = 'application/json; charset=utf-8';
@@ -140,10 +141,10 @@ export function holdJson(hold: HoldRecord): string {
   return `${openWith(holdRecord(hold), hold.metadata)}}`;
 }
 
-/** What a command has done, as members of `data`. */
-export function commandFields({ transaction, hold }: CommandResult): string {
+/** What a command has done, as members of `data`. `opened`: personal data of its transaction. */
+export function commandFields({ transaction, hold }: CommandResult, opened?: OpenedPersonal): string {
   if (!transaction && !hold) throw new Error('the ledger answered a command without transaction and hold');
-  const ofTransaction = transaction ? `"transaction":${transactionJson(transaction)}` : '';
+  const ofTransaction = transaction ? `"transaction":${transactionJson(transaction, opened)}` : '';
   return hold ? `${ofTransaction}${transaction ? ',' : ''}"hold":${holdJson(hold)}` : ofTransaction;
 }
 
@@ -245,6 +246,7 @@ function postedFields(posted: TransactionPosted, createdMs: bigint): string {
     reverses,
     origin: originRecord(posted.origin),
     unreversed: posted.unreversed?.amounts ?? null,
+    ...personalRecord(posted),
   };
   return openWith(fields, posted.metadata);
 }

@@ -4,22 +4,23 @@ import { validationError } from './errors.ts';
 import { inexactNumberText } from './json.ts';
 import { echo, fieldMessage } from './validation-messages.ts';
 
-const maxBytes = 16_384;
+/** The size of metadata as JSON. */
+const defaultBytes = 16_384;
 const maxDepth = 10;
 
 /** The JSON text of metadata, `""` for none. Throws a validation error that names the field where it is too large or too deep. */
-export function metadataText(metadata: object | null | undefined, field = 'metadata'): string {
+export function metadataText(metadata: object | null | undefined, field = 'metadata', maxBytes = defaultBytes): string {
   if (metadata === null || metadata === undefined) return '';
   const text = isTooDeep(metadata, maxDepth) ? null : JSON.stringify(metadata);
   if (text === null || Buffer.byteLength(text) > maxBytes) {
-    const message = fieldMessage(field, 'max', { 'x-metadata': true });
+    const message = fieldMessage(field, 'max', { 'x-metadata': maxBytes });
     throw validationError([{ field, tag: 'max', value: echo(metadata), message }]);
   }
   return text;
 }
 
 /** The tag of the validation error of metadata, or null if it is valid. */
-export function metadataFault(metadata: object): 'type' | 'max' | 'unicode' | 'number' | null {
+export function metadataFault(metadata: object, maxBytes = defaultBytes): 'type' | 'max' | 'unicode' | 'number' | null {
   if (inexactNumberText(metadata) !== null) return 'type';
   if (isTooDeep(metadata, maxDepth) || Buffer.byteLength(JSON.stringify(metadata)) > maxBytes) return 'max';
   return contentFault(metadata);

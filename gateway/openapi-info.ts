@@ -4,6 +4,7 @@ import { balanceSchemas } from './balance-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
 import { jobSchemas } from './job-schemas.ts';
 import { headerComponents } from './openapi-headers.ts';
+import { tlogSchemas } from './tlog-records.ts';
 import { published } from './openapi.ts';
 import { webhookSchemas } from './openapi-webhooks.ts';
 import { paymentSchemas } from './payment-schemas.ts';
@@ -48,6 +49,10 @@ export const documentInfo = {
     { name: 'Jobs', description: 'What takes long, and its result.' },
     { name: 'Events', description: 'The audit trail.' },
     {
+      name: 'Proofs',
+      description: 'That the audit trail has not changed, for who does not trust this server: RFC 6962, and the formats of C2SP.',
+    },
+    {
       name: 'Webhooks',
       description: [
         'Signed notifications. A delivery is a `POST` of a `WebhookEvent` with `X-Webhook-Signature: sha256=<hex>`, the HMAC-SHA256 of the body',
@@ -85,6 +90,7 @@ export const documentSchemas: Record<string, object> = {
     ...balanceSchemas,
     ...booksSchemas,
     ...jobSchemas,
+    ...tlogSchemas,
     ...reportSchemas,
     ...teamSchemas,
     ...webhookSchemas,

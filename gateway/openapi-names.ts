@@ -12,7 +12,7 @@ export const verbs: Record<string, Record<string, string>> = {
   user: { get: 'getUser', audit: 'listUserAudit' },
   tenants: {
     ...{ create: 'createTenant', list: 'listTenants', update: 'updateTenant', audit: 'listAudit' },
-    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant' },
+    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant', import: 'importLog' },
   },
   members: { list: 'listMembers', update: 'updateMember', remove: 'removeMember' },
   invitations: { create: 'createInvitation', list: 'listInvitations', delete: 'deleteInvitation', accept: 'acceptInvitation' },
@@ -30,6 +30,7 @@ export const verbs: Record<string, Record<string, string>> = {
     ...{ post: 'postDouble', 'post-single': 'postSingle', exchange: 'postExchange', reverse: 'reverseTransaction' },
     ...{ batch: 'submitBatch', import: 'importTransactions', list: 'listTransactions', get: 'getTransaction' },
   },
+  subjects: { erase: 'eraseSubject' },
   filters: { set: 'putFilter', list: 'listFilters', delete: 'deleteFilter' },
   holds: { create: 'createHold', list: 'listHolds', get: 'getHold', capture: 'captureHold', void: 'voidHold' },
   reports: {
@@ -47,6 +48,10 @@ export const verbs: Record<string, Record<string, string>> = {
   exports: {
     ...{ events: 'exportEvents', transactions: 'exportTransactions', entries: 'exportEntries' },
     ...{ accounts: 'exportAccounts', balances: 'exportBalances', everything: 'exportEverything' },
+  },
+  proofs: {
+    ...{ transaction: 'getTransactionProof', event: 'getEventProof', checkpoint: 'getCheckpoint', consistency: 'getConsistency' },
+    ...{ keys: 'listCheckpointKeys', tile: 'getTile', entries: 'getTileEntries' },
   },
   events: { list: 'listEvents', stream: 'streamEvents' },
   webhooks: {
@@ -73,6 +78,7 @@ const namesByFields: Record<string, string> = {
   'version? balance? available?': 'EntryCondition',
   'account_code currency version? balance? available?': 'AccountCondition',
   'gte? lte? eq?': 'AmountBounds',
+  'subject data': 'PersonalInput',
   'account_code currency amount?': 'ExchangeLeg',
   'account_code currency amount': 'ExchangeFee',
   'account_code reference_rate': 'ExchangeSpread',
@@ -88,7 +94,7 @@ const namesByFields: Record<string, string> = {
   'transaction? hold?': 'BatchItemData',
   'key status': 'IndexStatus',
   'done total': 'JobProgress',
-  'code message': 'JobError',
+  'code message line?': 'JobError',
   'content_type bytes sha256': 'JobOutput',
   'sequence hash at': 'AsRecorded',
   'account_code name type currency opening_balance closing_balance debits credits lines': 'AccountStatement',

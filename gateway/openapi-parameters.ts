@@ -18,6 +18,14 @@ export const pathParameters: Record<string, Record<string, unknown>> = {
   limit_id: { type: 'string', description: 'Id of the limit.', example: 'limit_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   job_id: { type: 'string', description: 'Id of the job.', example: 'job_01jd1zq5v8e6n9w2k4m7p3r5t8' },
   provider: { type: 'string', description: 'Name of an identity provider in `OIDC_PROVIDERS`.', example: 'google' },
+  sequence: { type: 'integer', format: 'int64', minimum: 1, description: 'Sequence of the event.', example: 3 },
+  level: { type: 'integer', minimum: 0, maximum: 63, description: 'Level of the tile; 0 has the leaves.', example: 0 },
+  tile: {
+    type: 'string',
+    description:
+      'Position of the tile in its level, three digits a group (`067`, `x001/x234/067`), and `.p/<width>` where it has less than 256 hashes.',
+    example: '000.p/3',
+  },
   delivery_id: { type: 'string', description: 'Id of the delivery.', example: 'wh_delivery_01jd1zq5v8e6n9w2k4m7p3r5t8' },
 };
 

@@ -57,7 +57,7 @@ const data: Record<Exclude<EventType, 'test.webhook'>, Fields> = {
   'transaction.posted': {
     ...pick(transaction, 'transaction_id', 'kind', 'idempotency_key', 'description', 'reference', 'currency', 'amount'),
     lines: { type: 'array', items: ref('TransactionPostedLine') },
-    ...pick(transaction, 'effective_at', 'requested_effective_at', 'reverses', 'origin', 'metadata'),
+    ...pick(transaction, 'effective_at', 'requested_effective_at', 'reverses', 'origin', 'personal', 'redacted', 'metadata'),
     unreversed: {
       type: ['array', 'null'],
       items: balance.debits,

@@ -90,8 +90,8 @@ function isOpen(schema: { type?: unknown }): boolean {
 // An enum that has a name, or metadata, as a reference to it.
 function named(schema: { type?: unknown; enum?: unknown }): object {
   const { type, enum: values, ...rest } = schema;
-  const { 'x-metadata': isMetadata, ...described } = rest as { 'x-metadata'?: boolean };
-  if (isMetadata === true) return { ...orNull(type, 'Metadata'), ...described };
+  const { 'x-metadata': metadataBytes, ...described } = rest as { 'x-metadata'?: number };
+  if (metadataBytes !== undefined) return { ...orNull(type, 'Metadata'), ...described };
   if (!Array.isArray(values)) return schema;
   const own = values.filter((value) => value !== null).join();
   const name = Object.keys(words).find((each) => words[each]?.join() === own);

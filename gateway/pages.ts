@@ -36,6 +36,13 @@ export function pathId(field: Exclude<keyof typeof prefixes, 'delivery_id'>, par
   throw validationError([{ field, tag: 'id', value: echo(id), message: fieldMessage(field, 'id', {}, id) }]);
 }
 
+/** The position of an event in a path. Throws a validation error where it is none. */
+export function pathSequence(params: unknown): bigint {
+  const { sequence = '' } = params as Record<string, string>;
+  if (/^[1-9][0-9]{0,14}$/.test(sequence)) return BigInt(sequence);
+  throw validationError([{ field: 'sequence', tag: 'min', value: echo(sequence), message: 'sequence must be a whole number from 1 on' }]);
+}
+
 /** The delivery id of a path. Throws `invalid_delivery_id` where it is malformed. */
 export function pathDelivery(params: unknown): string {
   const { delivery_id: id = '' } = params as Record<string, string>;

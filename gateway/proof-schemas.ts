@@ -10,6 +10,7 @@ export const proofEvents = {
   'transaction.redacted': {
     transaction_id: id('txn'),
     redacted_sequence: { ...long, description: 'Position of the transaction’s event.' },
+    redacted_event_id: { ...id('evt'), description: 'Its id.' },
     fields: { type: 'array', items: { type: 'string' }, description: '`description`, `reference` or `metadata.<key>`.' },
     reason: { type: 'string' },
     payload_hash: hash('SHA-256 of the payload as it was posted.'),

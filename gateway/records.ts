@@ -21,6 +21,8 @@ import {
   reportFormats,
   reportNames,
   periodActions,
+  personalStates,
+  proofFormats,
   sides,
   transactionKinds,
   webhookEvents,
@@ -152,6 +154,7 @@ export const words: Record<string, readonly string[]> = {
   DeliveryStatus: deliveryStatuses,
   ErrorCode: errorCodes,
   ExportFormat: exportFormats,
+  ProofFormat: proofFormats,
   HoldStatus: holdStatuses,
   LimitStatus: limitStatuses,
   LateEntries: lateEntries,
@@ -163,6 +166,7 @@ export const words: Record<string, readonly string[]> = {
   ReportFormat: reportFormats,
   ReportName: reportNames,
   PeriodAction: periodActions,
+  PersonalState: personalStates,
   Role: roles,
   Rounding: roundings,
   Scope: scopes,
@@ -217,6 +221,8 @@ export const transaction = {
     ...maybe(list(money)),
     description: 'What is left to reverse of each entry, in their order, while a part is reversed; else null.',
   },
+  personal: { ...list(ref('Personal')), description: 'Personal data. Only reads with `personal:read` open it.' },
+  redacted: { ...list(string), description: 'Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.' },
 };
 
 /** `data.pagination` of a list. */
@@ -293,6 +299,12 @@ export const schemas: Record<string, Schema> = {
     },
   },
   Transaction: record(transaction),
+  Personal: record({
+    subject_id: id('subj'),
+    subject: { ...maybe(string), description: 'Only if `open`.' },
+    data: { type: ['object', 'null'], description: 'Only if `open`.' },
+    state: { ...word(personalStates), description: '`sealed`: the key lacks `personal:read`, or the data came from another tenant.' },
+  }),
   Entry: record({
     account_id: id('acc'),
     account_code: string,

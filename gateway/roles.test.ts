@@ -51,6 +51,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   resumeTenant: 'owner',
   closeTenant: 'owner',
   reopenTenant: 'owner',
+  importLog: 'owner',
   // Audit.
   listAudit: 'admin',
   listUserAudit: 'user',
@@ -112,6 +113,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   listTransactions: 'transactions:read',
   captureHold: 'transactions:write',
   createHold: 'transactions:write',
+  eraseSubject: 'personal:manage',
   importTransactions: 'transactions:write',
   postDouble: 'transactions:write',
   postExchange: 'transactions:write',
@@ -207,6 +209,7 @@ test.each(roles)(
       if (!isAtLeast(role, allowed[operation.id] as Role)) {
         expect(answer).toEqual([operation.id, 403, 'forbidden', 'Bearer realm="ledger", error="insufficient_scope"']);
       } else if (operation.method === 'GET') expect(answer).toEqual([operation.id, 200, undefined, null]);
+      else if (operation.id === 'importLog') expect(answer).toEqual([operation.id, 415, 'unsupported_media_type', null]);
       else expect(answer).toEqual([operation.id, 413, 'payload_too_large', null]);
     }
   },

@@ -1,6 +1,7 @@
 // The services that the routes call.
 import type { Client } from '@connectrpc/connect';
 import type { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
+import type { VaultService } from '../proto/gen/identity/v1/vault_pb.js';
 import type { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import type { LedgerService, Posting, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
 import type { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
@@ -9,6 +10,8 @@ import type { BooksTimes } from './books.ts';
 /** The services behind the routes. */
 export interface Services {
   identity: Client<typeof IdentityService>;
+  /** Seals and opens personal data. */
+  vault: Client<typeof VaultService>;
   ledger: Client<typeof LedgerService>;
   notifier: Client<typeof NotifierService>;
   /** Reports, jobs, exports. */

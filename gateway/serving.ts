@@ -5,6 +5,7 @@ import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
+import { VaultService } from '../proto/gen/identity/v1/vault_pb.js';
 import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
@@ -38,6 +39,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const metrics = openMetrics('gateway');
   const { toIdentity, toLedger, toNotifier, toAuditor, toWriter } = openCallers(config, lifetime);
   const identity = createClient(IdentityService, toIdentity);
+  const vault = createClient(VaultService, toIdentity);
   const ledger = createClient(LedgerService, toLedger);
   const notifier = createClient(NotifierService, toNotifier);
   const auditor = createClient(AuditService, toAuditor);
@@ -79,6 +81,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
       registerRoutes(registered, {
         ...config,
         identity,
+        vault,
         ledger,
         notifier,
         auditor,
@@ -109,7 +112,7 @@ function openCallers(config: GatewayConfig, lifetime: Lifetime): Callers & { toW
     return caller;
   };
   return {
-    toIdentity: open('identity', config.identityAddresses, readsOf(IdentityService)),
+    toIdentity: open('identity', config.identityAddresses, [...readsOf(IdentityService), ...readsOf(VaultService)]),
     toLedger: open('ledger', config.ledgerAddresses, readsOf(LedgerService)),
     toNotifier: open('notifier', config.notifierAddresses, readsOf(NotifierService)),
     toAuditor: open('auditor', config.auditorAddresses, readsOf(AuditService)),
@@ -118,9 +121,9 @@ function openCallers(config: GatewayConfig, lifetime: Lifetime): Callers & { toW
   };
 }
 
-/** The calls that may be sent again, because they change nothing. */
+/** The calls that may be sent again, because a second one changes nothing. */
 function readsOf({ methods }: DescService): DescMethod[] {
-  return methods.filter(({ name }) => /^(Get|List|Stream|Verify|Check)[A-Z]/.test(name));
+  return methods.filter(({ name }) => /^(Get|List|Stream|Verify|Check|Find|Open|Seal)([A-Z]|$)/.test(name));
 }
 
 /** Whether the gateway can answer, and the state of each service behind it. */

@@ -5,6 +5,7 @@ import { Code, ConnectError } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
 import { CommandResultSchema, type Command, type CommandResult } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { refusalOf } from '../services/platform/caller.ts';
+import { postingsOf, seal } from './personal.ts';
 import { rejection } from './rejections.ts';
 import { auditContext, callOptions } from './request-context.ts';
 import type { Services } from './services.ts';
@@ -30,12 +31,13 @@ const [attemptMs, longAttemptMs] = [3_000, 5_000];
  * Throws the ledger's ConnectError where the call itself is rejected.
  */
 export async function submit(
-  { writerOf }: Services,
+  services: Services,
   request: FastifyRequest,
   commands: Command[],
   { atomic = false, dryRun = false, waitsForCapacity = false }: SubmitOptions = {},
 ): Promise<CommandResult[]> {
   const { tenantId } = request.caller;
+  if (!dryRun) await seal(services, request, postingsOf(commands));
   const until = performance.now() + callerMs;
   const call = { tenantId, atomic, dryRun, ...auditContext(request) };
   const isOpen = (reason: string | undefined) => reason === 'unavailable' || (waitsForCapacity && reason === 'overloaded');
@@ -47,7 +49,7 @@ export async function submit(
     const isLast = () => performance.now() + retryMs(attempt) >= until;
     try {
       const again = { commands: commands.slice(first), timeoutMs: options.timeoutMs, retry: attempt > 0 };
-      const answer = await writerOf(tenantId).submit({ ...call, ...again }, options);
+      const answer = await services.writerOf(tenantId).submit({ ...call, ...again }, options);
       results.splice(first, Infinity, ...answer.results);
       const doubtful = results.findIndex(({ refusal }) => isOpen(refusal?.reason));
       if (doubtful < 0 || isLast()) return results;

@@ -5,7 +5,7 @@ import { Type, type Static } from 'typebox';
 import type { ListTransactionsRequestSchema } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { timeOfBooks } from './as-of.ts';
 import { validationError, type FieldError } from './errors.ts';
-import { exportFormats, filters, idOf, object, oneOf, paging, period, transactionKinds, whole } from './fields.ts';
+import { exportFormats, filters, idOf, object, oneOf, paging, period, subjectName, transactionKinds, whole } from './fields.ts';
 import { periodOf } from './pages.ts';
 import type { Services } from './services.ts';
 import { queryValidator } from './validation.ts';
@@ -54,8 +54,11 @@ const named = {
   } as typeof filterName),
 };
 
+// Not kept under a name: the names of subjects are encrypted.
+const bySubject = { subject: Type.Optional({ ...subjectName, 'x-empty': true } as typeof subjectName) };
+
 /** The query of the list. */
-export const listQuery = Object.assign(object({ ...listFilters, ...named, ...paging }), byMetadata);
+export const listQuery = Object.assign(object({ ...listFilters, ...bySubject, ...named, ...paging }), byMetadata);
 
 const exportFields = {
   format: Type.Optional(oneOf(exportFormats, { default: 'ndjson', example: 'csv' })),

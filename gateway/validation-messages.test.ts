@@ -56,7 +56,7 @@ describe('the message of a field error', () => {
     ['max', { maxItems: 200 }, 'must have at most 200 items'],
     ['min', { minimum: 1 }, 'must be at least 1'],
     ['max', { maximum: 100 }, 'must be at most 100'],
-    ['max', { 'x-metadata': true }, 'must be at most 16 KiB as JSON and at most 10 deep'],
+    ['max', { 'x-metadata': 16_384 }, 'must be at most 16 KiB as JSON and at most 10 deep'],
     ['datetime', { format: 'date-time' }, 'must be a time like 2030-01-31T12:00:00Z'],
     ['datetime', { format: 'date' }, 'must be a date like 2030-01-31'],
     ['gt', { 'x-future': true }, 'must be in the future'],

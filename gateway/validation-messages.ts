@@ -107,7 +107,8 @@ function predicate(tag: string, schema: Record<string, unknown>): string {
 }
 
 function bound(tag: 'min' | 'max', schema: Record<string, unknown>): string {
-  if (schema['x-metadata'] === true) return 'must be at most 16 KiB as JSON and at most 10 deep';
+  const bytes = schema['x-metadata'];
+  if (typeof bytes === 'number') return `must be at most ${bytes / 1024} KiB as JSON and at most 10 deep`;
   const words = tag === 'min' ? 'at least' : 'at most';
   const of = (name: string) => schema[`${tag}${name}`] as number | undefined;
   if (of('Length') !== undefined) return `must have ${words} ${counted(of('Length'), 'character')}`;

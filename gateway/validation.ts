@@ -32,8 +32,8 @@ function newAjv(thorough: boolean): Ajv {
     errors: false,
   });
   // The fast validator takes any object for metadata: `metadataText` checks its size and depth.
-  const metadata = (_schema: unknown, data: object): boolean => {
-    const tag = thorough ? metadataFault(data) : null;
+  const metadata = (maxBytes: number, data: object): boolean => {
+    const tag = thorough ? metadataFault(data, maxBytes) : null;
     metadata.errors = tag === null ? [] : [{ keyword: 'x-metadata', params: { tag } }];
     return tag === null;
   };

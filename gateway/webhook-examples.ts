@@ -16,7 +16,7 @@ const lines = [
 const transaction = {
   ...{ transaction_id: `txn_${ofMoment}`, kind: 'double', idempotency_key: 'fee-7', description: 'Monthly fee', reference: null },
   ...{ currency: 'NGN', amount: '40.00', lines, reverses: null, origin: null, unreversed: null, metadata: {}, sequence: 31 },
-  ...{ effective_at: createdAt, requested_effective_at: null },
+  ...{ effective_at: createdAt, requested_effective_at: null, personal: [], redacted: [] },
 };
 
 const balance = {

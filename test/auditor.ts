@@ -10,11 +10,14 @@ import { freezeTenant } from '../services/ledger/auditor/freeze.ts';
 import { jobKinds } from '../services/ledger/auditor/job-list.ts';
 import { Indexer } from '../services/ledger/auditor/indexer.ts';
 import { JobRunner } from '../services/ledger/auditor/job-runner.ts';
+import { Watch } from '../services/ledger/auditor/watch.ts';
 import { auditorRoutes } from '../services/ledger/auditor/rpc.ts';
 import { CheckpointFiles } from '../services/ledger/proof/checkpoint-files.ts';
 import { Checkpoints } from '../services/ledger/proof/checkpoints.ts';
 import { TreeFollower } from '../services/ledger/proof/follower.ts';
+import { Cosigner } from '../services/ledger/proof/cosigner.ts';
 import { CheckpointSigner } from '../services/ledger/proof/signer.ts';
+import type { Witness } from '../services/ledger/proof/witness-list.ts';
 import { ledgerPlans } from '../services/ledger/query-plans.ts';
 import { openCaller } from '../services/platform/caller.ts';
 import { openPool, type Pool } from '../services/platform/postgres.ts';
@@ -33,6 +36,8 @@ export interface RunningAuditor {
   /** Connections of its role. */
   pool: Pool;
   metrics: Registry;
+  /** Where witnesses were given. */
+  cosigner: Cosigner | undefined;
   /** Its connection that sees the jobs of all tenants. */
   all: Pool;
   end(): Promise<void>;
@@ -45,7 +50,7 @@ export const proofOrigin = 'ledger.test';
 
 /**
  * Starts an auditor on the database of a ledger, as `startLedger` returns it. `kinds`: of jobs, in addition to those of the product. It signs trees when
- * asked; with `signEveryMs` it also follows all logs and signs them.
+ * asked; with `signEveryMs` it also follows all logs and signs them. With `verifyMs` it walks them.
  */
 export async function startAuditor(
   database: FreshDatabase,
@@ -55,7 +60,19 @@ export async function startAuditor(
     directory = mkdtempSync(join(currentRun().directory, 'checkpoints-')),
     signingKeys = [generateKeyPairSync('ed25519').privateKey],
     signEveryMs,
-  }: { kinds?: JobKinds; leaseMs?: number; directory?: string; signingKeys?: [KeyObject, ...KeyObject[]]; signEveryMs?: number } = {},
+    verifyMs,
+    witnesses = [],
+    quorum = witnesses.length,
+  }: Partial<{
+    kinds: JobKinds;
+    leaseMs: number;
+    directory: string;
+    signingKeys: [KeyObject, ...KeyObject[]];
+    signEveryMs: number;
+    verifyMs: number;
+    witnesses: readonly Witness[];
+    quorum: number;
+  }> = {},
 ): Promise<RunningAuditor> {
   const kinds = { ...jobKinds, ...more };
   const maxMessageBytes = 32 << 20;
@@ -66,6 +83,8 @@ export async function startAuditor(
   const jobs = openPool(database.auditorUrl ?? '', { name: 'jobs', max: 4, logger, settings });
   const ofIndexer = openPool(database.auditorUrl ?? '', { name: 'index', max: 1, logger, settings: { ...settings, 'app.indexer': 'on' } });
   const indexer = new Indexer({ pool: ofIndexer, pollMs: 50, logger, metrics });
+  const ofWatch = openPool(database.auditorUrl ?? '', { name: 'watch', max: 3, logger, settings: { ...settings, 'app.indexer': 'on' } });
+  const watch = verifyMs === undefined ? null : new Watch({ pool: ofWatch, everyMs: verifyMs, pollMs: 20, restFactor: 1, logger, metrics });
   const runner = new JobRunner({ kinds, reads: jobs, work: pool, all, logger, metrics, leaseMs, pollMs: 50 });
   const freeze = (tenant: string, reason: string) => freezeTenant(pool, logger, tenant, reason);
   const checkpoints = new Checkpoints({ origin: proofOrigin, keys: signingKeys, files: new CheckpointFiles(directory), freeze });
@@ -78,6 +97,8 @@ export async function startAuditor(
           new TreeFollower({ pool: trees, pollMs: 50, nextOrigin, freeze, logger, metrics }),
           new CheckpointSigner({ pool: trees, checkpoints, everyMs: signEveryMs, logger, metrics }),
         ];
+  const cosigner =
+    witnesses.length === 0 ? undefined : new Cosigner({ pool: trees, witnesses, quorum, everyMs: 40, retryMs: 20, logger, metrics });
   const served = await startGrpcServer({
     services: [AuditService],
     routes: auditorRoutes({ pool: new SharedPool(pool), exports: new SharedPool(pool), kinds, checkpoints, started: () => runner.wake() }),
@@ -89,12 +110,13 @@ export async function startAuditor(
     client: createClient(AuditService, withLongDeadline(caller)),
     pool,
     metrics,
+    cosigner,
     all,
     async end() {
       caller.close();
       await served.close();
-      await Promise.all([runner.close(), indexer.close(), ...loops.map((loop) => loop.close())]);
-      await Promise.all([jobs.end(), all.end(), ofIndexer.end(), trees.end()]);
+      await Promise.all([runner.close(), indexer.close(), watch?.close(), ...loops.map((loop) => loop.close()), cosigner?.close()]);
+      await Promise.all([jobs.end(), all.end(), ofIndexer.end(), ofWatch.end(), trees.end()]);
       await pool.end();
     },
   };

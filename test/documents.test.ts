@@ -258,6 +258,10 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/post-correct-reverse.md': [
     /"unreversed":\["45\.00","45\.00"\][\s\S]*\nalready_reversed\n[\s\S]*"posted":2,"replayed":0/,
   ],
+  'gateway/docs/how-to/personal-data.md': [
+    /"name":"Ada Lovelace"[\s\S]*"state":"sealed"[\s\S]*"subject":"customer-81"[\s\S]*"subject_id":"subj_[0-9a-z]+","erased_at"/,
+    /"state":"erased"[^\n]*"name":"Charles Babbage"[\s\S]*\nthe event has its hash\n"code":"subject_not_found"/,
+  ],
   'gateway/docs/how-to/read-lists.md': [/"has_more": ?true[\s\S]*\n30\n[\s\S]*\n\d+\n$/],
   'gateway/docs/how-to/rotate-keys.md': [/^200\n200\n[\s\S]*unauthenticated/],
   'gateway/docs/how-to/month-end.md': [

@@ -28,6 +28,7 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   const single = await post(['till debit 9.99 EUR']);
   await client.setUpChart({ tenantId, businessType: 'wallet' });
   await post(['SETTLEMENT-NGN debit 100.00 NGN', 'CUSTOMER-WALLETS-NGN credit 100.00 NGN'], { reference: 'R1' });
+  const slip = await post(['till debit 1.00 NGN', 'FEES-FX credit 1.00 NGN'], { reference: 'Ada' });
   const double = await post(['CUSTOMER-WALLETS-NGN debit 10.00 NGN', 'FEES-FX credit 4.00 NGN', 'FEES-FX credit 6.00 NGN']);
   await post(['FX-POSITION-USD debit 1.00 USD', 'till credit 1.00 USD', 'FX-POSITION-NGN credit 1500.00 NGN', 'till debit 1500.00 NGN']);
   for (const transactionId of [single, double]) await client.reverseTransaction({ tenantId, transactionId });
@@ -36,6 +37,7 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   await pay(client, tenantId);
   await limit(client, tenantId);
   await hold(client, tenantId);
+  await client.redactTransaction({ tenantId, transactionId: slip, fields: ['reference'], reason: 'a name', actor: 'k' });
   await date(client, tenantId);
 }
 

@@ -65,6 +65,7 @@ export async function startIdentity(databaseUrl: string, env: NodeJS.ProcessEnv 
     INTERNAL_TOKEN: token,
     JWT_PRIVATE_KEY: signingKey,
     IDENTITY_ENCRYPTION_KEY: encryptionKey,
+    SUBJECT_ENCRYPTION_KEY: encryptionKey,
     PORT: String(port),
     OPS_PORT: String(ops),
     ...env,

@@ -37,8 +37,10 @@ const secrets: Record<string, string> = {
   'migration-database-url': 'postgres://owner:password@postgresql:5432/database',
   'jwt-private-key': newSigningKey(),
   'checkpoint-private-key': newSigningKey(),
+  'oidc-providers': JSON.stringify({ example: { issuer: 'https://id.example.com', client_id: 'ledger', client_secret: 'secret' } }),
   'mail-url': 'smtps://user:password@smtp.example.com',
   'identity-encryption-key': `1:${randomBytes(32).toString('base64')}`,
+  'subject-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'kafka-sasl-password': 'password',
 };

@@ -71,6 +71,7 @@ export function serviceChild(service: Server, replica: number, plan: DeploymentP
       JWT_PRIVATE_KEY: plan.jwtPrivateKey,
       LEDGER_ADDR: plan.addresses.ledger.join(','),
       IDENTITY_ENCRYPTION_KEY: plan.identityEncryptionKey,
+      SUBJECT_ENCRYPTION_KEY: plan.subjectEncryptionKey,
       ...unlessSet(plan, 'MAIL_DIR', plan.mailDirectory),
       ...unlessSet(plan, 'PUBLIC_URL', plan.publicUrl),
     }),

@@ -15,6 +15,8 @@ export interface Keys {
   checkpointPrivateKey: string;
   /** Encrypts secrets of second factors: `id:base64 of 32 bytes`. */
   identityEncryptionKey: string;
+  /** Encrypts keys and names of subjects of personal data, likewise. */
+  subjectEncryptionKey: string;
   /** Encrypts webhook secrets, likewise. */
   webhookEncryptionKey: string;
 }
@@ -62,6 +64,7 @@ export const newKeys = (): Keys => ({
   jwtPrivateKey: newSigningKey(),
   checkpointPrivateKey: newSigningKey(),
   identityEncryptionKey: newEncryptionKey(),
+  subjectEncryptionKey: newEncryptionKey(),
   webhookEncryptionKey: newEncryptionKey(),
 });
 

@@ -20,7 +20,7 @@ export interface Build {
 export const builds = {
   console: {
     program: 'gateway/console/build.ts',
-    sources: ['gateway/console', 'gateway/clients/typescript'],
+    sources: ['gateway/console', 'gateway/clients/typescript', 'deploy/verifier/verify.mjs'],
     output: 'gateway/console/built',
     packages: ['esbuild', 'react'],
   },

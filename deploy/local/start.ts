@@ -52,6 +52,7 @@ const ownVariables = [
   'JWT_PRIVATE_KEY',
   'CHECKPOINT_PRIVATE_KEY',
   'IDENTITY_ENCRYPTION_KEY',
+  'SUBJECT_ENCRYPTION_KEY',
   'WEBHOOK_ENCRYPTION_KEY',
 ].flatMap((name) => [name, `${name}_FILE`]);
 
@@ -110,6 +111,7 @@ async function start(): Promise<void> {
     checkpointPrivateKey: settings.checkpointPrivateKey ?? secrets.checkpointPrivateKey,
     checkpointDirectory: join(dataDirectory, 'checkpoints'),
     identityEncryptionKey: settings.identityEncryptionKey ?? secrets.identityEncryptionKey,
+    subjectEncryptionKey: settings.subjectEncryptionKey ?? secrets.subjectEncryptionKey,
     webhookEncryptionKey: settings.webhookEncryptionKey ?? secrets.webhookEncryptionKey,
     mailDirectory: join(dataDirectory, 'mail'),
     publicUrl: localUrl(settings.host, settings.port),
@@ -144,6 +146,7 @@ function readSettings(settings: Settings) {
     jwtPrivateKey: settings.optional('JWT_PRIVATE_KEY'),
     checkpointPrivateKey: settings.optional('CHECKPOINT_PRIVATE_KEY'),
     identityEncryptionKey: settings.optional('IDENTITY_ENCRYPTION_KEY'),
+    subjectEncryptionKey: settings.optional('SUBJECT_ENCRYPTION_KEY'),
     webhookEncryptionKey: settings.optional('WEBHOOK_ENCRYPTION_KEY'),
     production: isProduction(settings),
   };

@@ -59,7 +59,7 @@ function fromBase64(text, name, length) {
 
 function fromHex(text, name) {
   check(typeof text === 'string' && /^[0-9a-f]{64}$/.test(text), `${name} is not 64 hex digits`);
-  return Uint8Array.from(text.match(/../g), (byte) => Number.parseInt(byte, 16));
+  return crypto ? Buffer.from(text, 'hex') : Uint8Array.from(text.match(/../g), (byte) => Number.parseInt(byte, 16));
 }
 
 const toHex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
@@ -331,10 +331,10 @@ function minorOf(text) {
   return BigInt(text.replace('.', ''));
 }
 
-const decimal = (minor) =>
-  `${minor < 0n ? '-' : ''}${String(minor < 0n ? -minor : minor)
-    .padStart(3, '0')
-    .replace(/..$/, '.$&')}`;
+function decimal(minor) {
+  const digits = String(minor < 0n ? -minor : minor).padStart(3, '0');
+  return `${minor < 0n ? '-' : ''}${digits.slice(0, -2)}.${digits.slice(-2)}`;
+}
 
 /** What follows from the events of a log, one after the other. Keeps accounts, balances, open holds and redactions. */
 class Books {
@@ -428,16 +428,15 @@ function sided(side, debits, credits) {
 
 const net = ({ normal, debits, credits }) => (normal === 'debit' ? debits - credits : credits - debits);
 
-function compare(balance, previous, event) {
-  const { accountId, currency, normal, debits, credits, pendingDebits, pendingCredits } = balance;
+function compare(balance, previousBalance, event) {
   balance.version += 1;
+  const { accountId, currency, normal, debits, credits, pendingDebits, pendingCredits, version } = balance;
   const available = net(balance) - (normal === 'debit' ? pendingCredits : pendingDebits);
-  const amounts = [net(balance), debits, credits, pendingDebits, pendingCredits, available].map(decimal);
-  const computed = [accountId, currency, previous, ...amounts, balance.version].join(' ');
-  const { accountCode, previousBalance, ...said } = event;
-  const names = ['balance', 'debits', 'credits', 'pendingDebits', 'pendingCredits', 'available', 'version'];
-  const written = [said.accountId, said.currency, previousBalance, ...names.map((name) => said[name])].join(' ');
-  check(written === computed, `the balance of ${accountCode} is ${written}, not ${computed}`);
+  const amounts = { balance: net(balance), debits, credits, pendingDebits, pendingCredits, available };
+  const computed = { accountId, currency, previousBalance, version: String(version) };
+  for (const [name, minor] of Object.entries(amounts)) computed[name] = decimal(minor);
+  for (const [name, value] of Object.entries(computed))
+    check(event[name] === value, `${name} of ${event.accountCode} in ${currency} is ${event[name]}, not ${value}`);
 }
 
 /** The root of a growing tree, in memory for its height. */

@@ -44,6 +44,8 @@ await build({
   logLevel: 'warning',
 });
 for (const name of ['index.html', 'icon.svg']) copyFileSync(join(import.meta.dirname, name), join(output, name));
+// As it is, so that its hash can be compared: a page checks proofs with the file that a customer checks them with.
+copyFileSync(join(import.meta.dirname, '../../deploy/verifier/verify.mjs'), join(output, 'verify.mjs'));
 for (const name of readdirSync(output)) {
   const content = readFileSync(join(output, name));
   const params = { [constants.BROTLI_PARAM_QUALITY]: 9, [constants.BROTLI_PARAM_SIZE_HINT]: content.length };

@@ -83,7 +83,6 @@ export const ledgerTexts = {
     noEvent: 'The event of this transaction could not be found.',
     deliveries: 'Deliveries',
     noDeliveries: 'No webhook has been sent for it.',
-    proof: 'Proof',
     proofText:
       'The hash of the event covers this transaction and every event before it. Keep the sequence and the hash: the same event always has the same hash.',
     hash: 'Hash',

@@ -1,4 +1,4 @@
-// Texts of the pages of webhooks, events, keys, members, settings, periods and verification in English.
+// Texts of the pages of webhooks, events, keys, members, settings, periods, verification and proofs in English.
 
 /** The texts. */
 export const tenantTexts = {
@@ -230,8 +230,11 @@ export const tenantTexts = {
     head: 'Newest event',
     headText: 'Keep the sequence and the hash. With both, you can check later that nothing up to here was changed.',
     last: 'Last full verification',
-    never: 'None is recorded here. Your operator runs it on the server:',
-    neverText: 'It walks the log, the hash chain and every balance, and prints every mismatch.',
+    never: 'None yet. Each log is walked whole once a day: every event, hash, table and balance.',
+    frozen: 'Frozen',
+    frozenText:
+      'A check found that these books were changed from outside. Everything can be read, nothing can be changed until the operator has repaired it.',
+    reason: 'Reason',
     upTo: 'Up to event',
     links: 'Links of the log',
     linksText: 'Reads the newest events and checks in this browser that they have no gap, and that each names the hash of the one before.',
@@ -248,5 +251,28 @@ export const tenantTexts = {
     balanced: 'balanced',
     unbalanced: 'NOT balanced',
     entries: 'Newest entries',
+  },
+  checkpoint: {
+    title: 'Checkpoint',
+    text: 'A signed statement of the whole log. Save it where nobody of this service can write: later you can prove with it that nothing up to here was changed.',
+    download: 'Save the checkpoint',
+    size: 'Events',
+    root: 'Root',
+    signer: 'Signed by',
+    key: 'Key for verifiers',
+    since: 'Since a checkpoint that you kept',
+    kept: 'Your checkpoint',
+    sinceText: 'All of its lines. This browser checks both signatures, and that the log of then begins the log of now.',
+    check: 'Check that nothing has changed',
+    good: (old: string, now: string): string => `The first ${old} of ${now} events have not changed.`,
+  },
+  proof: {
+    title: 'Proof',
+    text: 'Checked in this browser by the file that anybody can check it with, offline and without this service: verify.mjs.',
+    download: 'Save the proof',
+    good: (size: string): string => `It stands in the signed log of ${size} events.`,
+    bad: (reason: string): string => `The proof does not hold: ${reason}`,
+    signer: 'Signed by',
+    key: 'Key for verifiers',
   },
 };

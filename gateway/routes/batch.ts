@@ -9,6 +9,7 @@ import { flag, object, optional } from '../fields.ts';
 import { outcomeEnvelope } from '../mapping.ts';
 import type { Doc } from '../openapi-route.ts';
 import { dryRunQuery } from '../payment-fields.ts';
+import { openPersonal } from '../personal.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { submit } from '../submit.ts';
@@ -159,12 +160,17 @@ export function batchRoutes(app: App, services: Services): void {
         if (!result) throw new Error('the ledger answered with too few results');
         return outcomeOf(item, result, dryRun);
       });
+      const opened = await openPersonal(
+        services,
+        request,
+        outcomes.map(({ result }) => (result instanceof ApiError ? undefined : result.transaction)),
+      );
       const [refused] = atomic ? outcomes.flatMap(({ result }, index) => (result instanceof ApiError ? [{ result, index }] : [])) : [];
       if (refused) throw errorOfItem(refused.result, refused.index, items[refused.index] as Item);
       const count = (of: (each: (typeof outcomes)[number]) => boolean) => outcomes.filter(of).length;
       const failures = count(({ result }) => result instanceof ApiError);
       const replays = count(({ replayed }) => replayed);
-      const fields = `"results":[${outcomes.map(outcomeJson).join()}],"posted":${items.length - failures - replays},"replayed":${replays},"failed":${failures}`;
+      const fields = `"results":[${outcomes.map((each) => outcomeJson(each, opened)).join()}],"posted":${items.length - failures - replays},"replayed":${replays},"failed":${failures}`;
       return outcomeEnvelope(reply, fields, { status: atomic ? 201 : 200, replayed: atomic && replays === items.length, dryRun });
     },
   );

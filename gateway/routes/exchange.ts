@@ -5,7 +5,7 @@ import { takeKeyHeader } from '../idempotency.ts';
 import { dryRunQuery, exchangeOf } from '../payment-fields.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
-import { accountErrors, answers, exampleTransaction, idempotencyDoc, postingErrors, send, timeErrors } from './postings.ts';
+import { accountErrors, answers, exampleTransaction, idempotencyDoc, postAndSend, postingErrors, timeErrors } from './postings.ts';
 
 const exampleExchange = {
   idempotency_key: 'exchange-7',
@@ -56,7 +56,7 @@ const exampleEntries = [
 ];
 
 /** `POST /transactions/exchange`. */
-export function exchangeRoutes(app: App, { post, times }: Services): void {
+export function exchangeRoutes(app: App, services: Services): void {
   app.post(
     '/v1/tenants/:slug/transactions/exchange',
     {
@@ -101,10 +101,10 @@ export function exchangeRoutes(app: App, { post, times }: Services): void {
       },
     },
     async (request, reply) => {
-      const timeZone = await times.zoneFor(request.caller.tenantId, request.body.effective_at);
+      const timeZone = await services.times.zoneFor(request.caller.tenantId, request.body.effective_at);
       const posting = toPosting(request, request.body, [], { dryRun: request.query.dry_run === true, timeZone });
       posting.exchange = exchangeOf(request.body);
-      return send(reply, await post(posting, reply.raw), posting.dryRun);
+      return postAndSend(services, request, reply, posting);
     },
   );
 }

@@ -1,6 +1,6 @@
 // Routes that post single and double entries, and what all routes of transactions document. They are the hot path, so answers are written as text.
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { doubleBody, singleBody } from '../command-bodies.ts';
 import { toPosting } from '../commands.ts';
 import { takeKeyHeader } from '../idempotency.ts';
@@ -8,6 +8,7 @@ import { transactionJson } from '../../services/platform/ledger-records.ts';
 import { outcomeEnvelope } from '../mapping.ts';
 import type { Answer, Doc } from '../openapi-route.ts';
 import { dryRunQuery } from '../payment-fields.ts';
+import { openPersonal, seal, type OpenedPersonal, type UnsealedPosting } from '../personal.ts';
 import { record, ref } from '../records.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
@@ -51,6 +52,8 @@ export const exampleTransaction = {
   reversed_by: null,
   origin: null,
   unreversed: null,
+  personal: [],
+  redacted: [],
 };
 
 /** The answer of routes that return one transaction. */
@@ -91,6 +94,7 @@ export const postingIdempotency = idempotencyDoc(
 
 const exampleBody = { idempotency_key: 'deposit-42', description: 'Deposit by card', reference: 'INV-1001', metadata: { order: 42 } };
 const exampleSingle = { ...exampleBody, idempotency_key: 'credit-43', description: 'Credit of unknown origin', reference: 'INV-1002' };
+const examplePersonal = [{ subject: 'customer-42', data: { name: 'Ada Lovelace' } }];
 const exampleLines = [
   { account_code: 'SETTLEMENT-USD', amount: '100.00', side: 'debit', currency: 'USD' },
   { account_code: 'CUSTOMER-WALLETS-USD', amount: '100.00', side: 'credit', currency: 'USD' },
@@ -124,18 +128,34 @@ export const entriesErrorFields = {
   condition_failed: [{ field: 'entries[0].require.available.gte' }, { field: 'require[0].available.gte' }],
 };
 
-/** Answers with a transaction that was posted, now or by an earlier request, or only tried. */
+/** Answers with a transaction that was posted, now or by an earlier request, or only tried. `opened`: its personal data. */
 export function send(
   reply: FastifyReply,
   { transaction, replayed }: { transaction?: Transaction | undefined; replayed: boolean },
   dryRun: boolean,
+  opened?: OpenedPersonal,
 ): string {
   if (!transaction) throw new Error('the ledger answered without a transaction');
-  return outcomeEnvelope(reply, `"transaction":${transactionJson(transaction)}`, { status: 201, replayed, dryRun });
+  return outcomeEnvelope(reply, `"transaction":${transactionJson(transaction, opened)}`, { status: 201, replayed, dryRun });
+}
+
+/** Posts, with its personal data sealed, and answers. */
+export async function postAndSend(
+  services: Services,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  posting: UnsealedPosting,
+): Promise<string> {
+  if (posting.unsealed && !posting.dryRun) await seal(services, request, [posting]);
+  const posted = await services.post(posting, reply.raw);
+  const { transaction } = posted;
+  const opened = transaction.personal.length === 0 ? undefined : await openPersonal(services, request, [transaction]);
+  return send(reply, posted, posting.dryRun, opened);
 }
 
 /** `/transactions` and `/transactions/double-entry`. */
-export function postingRoutes(app: App, { post, times }: Services): void {
+export function postingRoutes(app: App, services: Services): void {
+  const { times } = services;
   app.post(
     '/v1/tenants/:slug/transactions',
     {
@@ -169,7 +189,7 @@ export function postingRoutes(app: App, { post, times }: Services): void {
       const timeZone = await times.zoneFor(request.caller.tenantId, request.body.effective_at);
       const options = { dryRun: request.query.dry_run === true, timeZone };
       const posting = toPosting(request, request.body, [{ account_code, amount, side, currency }], options);
-      return send(reply, await post(posting, reply.raw), posting.dryRun);
+      return postAndSend(services, request, reply, posting);
     },
   );
 
@@ -186,7 +206,10 @@ export function postingRoutes(app: App, { post, times }: Services): void {
           summary: 'Post a balanced transaction',
           description: postingIdempotency,
           idempotent: true,
-          bodies: { deposit: { ...exampleBody, entries: exampleLines } },
+          bodies: {
+            customer: { idempotency_key: 'deposit-44', entries: exampleLines, personal: examplePersonal },
+            deposit: { ...exampleBody, entries: exampleLines },
+          },
           answers: answers(exampleTransaction),
           errors: [...postingErrors, ...timeErrors, 'future_dated', 'unbalanced'],
           errorFields: entriesErrorFields,
@@ -197,7 +220,7 @@ export function postingRoutes(app: App, { post, times }: Services): void {
       const timeZone = await times.zoneFor(request.caller.tenantId, request.body.effective_at);
       const options = { dryRun: request.query.dry_run === true, timeZone };
       const posting = toPosting(request, request.body, request.body.entries, options);
-      return send(reply, await post(posting, reply.raw), posting.dryRun);
+      return postAndSend(services, request, reply, posting);
     },
   );
 }

@@ -8,6 +8,7 @@ const good = {
   INTERNAL_TOKEN: 'token',
   JWT_PRIVATE_KEY: newSigningKey(),
   IDENTITY_ENCRYPTION_KEY: newEncryptionKey(),
+  SUBJECT_ENCRYPTION_KEY: newEncryptionKey(),
 };
 
 const read = (change: NodeJS.ProcessEnv = {}) => identityConfig(new Settings({ ...good, ...change }));

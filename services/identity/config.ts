@@ -22,6 +22,8 @@ export interface IdentityConfig extends CommonSettings {
   publicUrl: string;
   /** Encrypt secrets of second factors, and logins with identity providers, with the first, decrypt with all. */
   encryptionKeys: EncryptionKeys;
+  /** Encrypt keys and names of subjects of personal data, likewise. */
+  subjectKeys: EncryptionKeys;
   /** By name. */
   oidcProviders: ReadonlyMap<string, OidcProvider>;
 }
@@ -41,6 +43,7 @@ export function identityConfig(settings: Settings): IdentityConfig {
     mailFrom: sender(settings.text('MAIL_FROM', 'Ledger <ledger@localhost>')),
     publicUrl: settings.httpUrl('PUBLIC_URL', 'http://127.0.0.1:8080'),
     encryptionKeys: settings.encryptionKeys('IDENTITY_ENCRYPTION_KEY'),
+    subjectKeys: settings.encryptionKeys('SUBJECT_ENCRYPTION_KEY'),
     oidcProviders: oidcProviders(settings.optional('OIDC_PROVIDERS')),
   };
 }

@@ -10,9 +10,9 @@ import { migrations } from './migrations.ts';
 import { appendOnly, migrationNames } from './schema.ts';
 
 describe('row-level security', () => {
-  const tables = ['tenants', 'memberships', 'api_keys', 'invitations', 'tenant_audit'];
+  const tables = ['tenants', 'memberships', 'api_keys', 'invitations', 'tenant_audit', 'vaults', 'subjects'];
   // Worked off by jobs that know no tenant.
-  const jobs = ['closings', 'mails'];
+  const jobs = ['closings', 'mails', 'erasures'];
   let database: FreshDatabase;
   let admin: pg.Client;
   let service: pg.Client;
@@ -52,6 +52,10 @@ describe('row-level security', () => {
     if (table === 'tenant_audit') {
       const audit = `insert into tenant_audit values ($1, 1, $2, 'tenant.created', null, null, null, null, now(), '{}', $3, $3)`;
       return service.query(audit, [tenant, key, '0'.repeat(64)]);
+    }
+    if (table === 'vaults') return service.query(`insert into vaults values ($1, 'encrypted', now())`, [tenant]);
+    if (table === 'subjects') {
+      return service.query(`insert into subjects values ($1, $2, decode($3, 'hex'), 'encrypted', now())`, [tenant, key, '0'.repeat(64)]);
     }
     const values = [tenant, key, '0'.repeat(64), user];
     return service.query(`insert into api_keys values ($1, $2, 'till', null, '{accounts:read}', $3, 'last', now(), $4)`, values);
@@ -249,6 +253,7 @@ describe('start', () => {
     INTERNAL_TOKEN: 'token',
     JWT_PRIVATE_KEY: signingKey,
     IDENTITY_ENCRYPTION_KEY: encryptionKey,
+    SUBJECT_ENCRYPTION_KEY: encryptionKey,
     PORT: '0',
   });
 

@@ -6,6 +6,8 @@ import type { SecretEncryption } from '../platform/secret-encryption.ts';
 import type { OidcClient } from './oidc/oidc-client.ts';
 import type { Passwords } from './passwords.ts';
 import type { Signer } from './sessions.ts';
+import type { Erasures } from './vault/erasures.ts';
+import type { Vault } from './vault/vault.ts';
 
 /** The opened parts. */
 export interface Parts {
@@ -18,6 +20,10 @@ export interface Parts {
   secrets: SecretEncryption;
   unauthenticated: FairSemaphore;
   users: FairSemaphore;
+  /** Limits the database work of the vault. */
+  tenants: FairSemaphore;
+  vault: Vault;
+  erasures: Erasures;
   /** How long after it was closed a tenant is deleted, milliseconds. */
   deleteAfterMs: number;
 }
@@ -31,3 +37,6 @@ export const unauthenticatedLimit = (): FairSemaphore =>
 
 /** Limits the database work of users, fairly by user. */
 export const userLimit = (): FairSemaphore => new FairSemaphore({ max: 5, maxPerKey: 3, timeoutMs: 5_000 });
+
+/** Limits the database work of the vault, fairly by tenant. */
+export const tenantLimit = (): FairSemaphore => new FairSemaphore({ max: 4, maxPerKey: 3, timeoutMs: 5_000 });

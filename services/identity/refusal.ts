@@ -15,11 +15,13 @@ export type Reason =
   | 'member_not_found'
   | 'invitation_not_found'
   | 'provider_not_found'
+  | 'subject_not_found'
   | 'email_taken'
   | 'slug_taken'
   | 'member_exists'
   | 'last_owner'
   | 'token_invalid'
+  | 'books_frozen'
   | 'rate_limited'
   | 'overloaded'
   | 'unavailable';

@@ -1,6 +1,7 @@
 // The gRPC interface: messages to use cases.
 import type { ConnectRouter } from '@connectrpc/connect';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
+import { VaultService } from '../../proto/gen/identity/v1/vault_pb.js';
 import { logFields } from '../platform/serve.ts';
 import { createAccess, createKey, listKeys, revokeKey, rotateKey, verifyKey } from './api-keys.ts';
 import { listAudit, listUserAudit } from './audit-reads.ts';
@@ -16,12 +17,14 @@ import { closeSession, refreshSession, sessionUser } from './sessions.ts';
 import { memberOf, tenantUuid } from './tenant-changes.ts';
 import { tenantCalls } from './tenant-rpc.ts';
 import { login, register, userById } from './users.ts';
+import { vaultCalls } from './vault/vault-rpc.ts';
 
-/** The calls of `identity.v1.IdentityService`. */
+/** The calls of `identity.v1.IdentityService` and `VaultService`. */
 export function identityRoutes(parts: Parts): (router: ConnectRouter) => void {
   const { orm, pool, signer, unauthenticated, users } = parts;
   const ofUser = forUsers(users);
-  return (router) =>
+  return (router) => {
+    router.service(VaultService, vaultCalls(parts));
     router.service(IdentityService, {
       ...credentialCalls(parts),
       ...oidcCalls(parts),
@@ -89,4 +92,5 @@ export function identityRoutes(parts: Parts): (router: ConnectRouter) => void {
         return { role, tenantStatus: tenant.status };
       }),
     });
+  };
 }

@@ -1,6 +1,7 @@
 // Opens the parts of the identity service in order, and stops them in the opposite order.
 import { createClient } from '@connectrpc/connect';
 import { IdentityService } from '../../proto/gen/identity/v1/identity_pb.js';
+import { VaultService } from '../../proto/gen/identity/v1/vault_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Caller } from '../platform/caller.ts';
@@ -18,13 +19,15 @@ import { openOrm, entityManager } from './database.ts';
 import { openMailTransport } from './mail/mail-transport.ts';
 import { MailWorker } from './mail/mail-worker.ts';
 import { OidcClient } from './oidc/oidc-client.ts';
-import { unauthenticatedLimit, userLimit, type Parts } from './parts.ts';
+import { tenantLimit, unauthenticatedLimit, userLimit, type Parts } from './parts.ts';
 import { Passwords } from './passwords.ts';
 import { deleteExpired } from './retention.ts';
 import { identityRoutes } from './rpc.ts';
 import { migrationNames } from './schema.ts';
 import { openSigner } from './sessions.ts';
 import { TenantDeletions } from './tenant-deletion.ts';
+import { Erasures } from './vault/erasures.ts';
+import { Vault } from './vault/vault.ts';
 
 const retentionMs = 10 * 60_000;
 /** How long a stop waits for mails that are being sent. */
@@ -64,6 +67,9 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   });
   const deletions = new TenantDeletions({ pool, openServices, logger, metrics });
   lifetime.add('deletions', () => deletions.stop());
+  const openLedger = () => createClient(LedgerService, call(config.ledgerAddresses));
+  const erasures = new Erasures({ pool, openLedger, logger, metrics });
+  lifetime.add('erasures', () => erasures.stop());
 
   const ask = databaseState(pool, logger);
   const readiness = async (): Promise<Readiness> => {
@@ -78,18 +84,20 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
     const answer = isReachable ? state : 'away';
     return { ready: answer === 'ok', dependencies: { postgresql: answer } };
   };
-  const { signingKeys, encryptionKeys, deleteAfterMs } = config;
+  const { signingKeys, encryptionKeys, subjectKeys, deleteAfterMs } = config;
   const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys);
   const parts: Parts = {
-    ...{ orm, pool, deleteAfterMs, secrets },
+    ...{ orm, pool, deleteAfterMs, secrets, erasures },
+    vault: new Vault(pool, new SecretEncryption('SUBJECT_ENCRYPTION_KEY', subjectKeys)),
     oidc: new OidcClient(config.oidcProviders, secrets),
     passwords: new Passwords(metrics),
     signer: await openSigner(signingKeys),
     unauthenticated: unauthenticatedLimit(),
     users: userLimit(),
+    tenants: tenantLimit(),
   };
   await serveUntilEnd(lifetime, config, {
-    services: [IdentityService],
+    services: [IdentityService, VaultService],
     routes: identityRoutes(parts),
     logger,
     metrics,

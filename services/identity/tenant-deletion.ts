@@ -134,7 +134,7 @@ export class TenantDeletions {
         [tenant],
       );
       if (started.rowCount === 0) return false;
-      for (const table of ['api_keys', 'memberships', 'invitations', 'mails'])
+      for (const table of ['api_keys', 'memberships', 'invitations', 'mails', 'erasures', 'subjects', 'vaults'])
         await client.query(`delete from ${table} where tenant_id = $1`, [tenant]);
       return true;
     });

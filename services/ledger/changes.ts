@@ -1,5 +1,5 @@
 // What a batch changes: the events, accounts, entries and balances of its postings.
-import type { AccountRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { AccountRecord, SealedData, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import type { Transaction } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { toUuid } from '../platform/ids.ts';
 import { nothing, type Balance, type Books, type Posted, type Side } from './accounting.ts';
@@ -17,9 +17,9 @@ import { isFxPosition, suspenseCode } from './templates.ts';
 import { addUse, subjectKey, type LimitRules, type Use } from './velocity.ts';
 import { postedEventOf, transactionOf, type ValidatedPosting } from './mapping.ts';
 import type { BalanceWrite, PostedWrite } from './write.ts';
-import type { Extras, HoldWrite, PartWrite, VelocityWrite } from './write-extras.ts';
+import type { Extras, HoldWrite, PartWrite, SubjectWrite, VelocityWrite } from './write-extras.ts';
 
-const lists = ['log', 'newAccounts', 'posted', 'parts', 'shifted', 'metadata'] as const;
+const lists = ['log', 'newAccounts', 'posted', 'parts', 'shifted', 'metadata', 'subjects'] as const;
 type List = (typeof lists)[number];
 
 /** A point to go back to. */
@@ -34,6 +34,7 @@ export interface Mark {
   parts: number;
   shifted: number;
   metadata: number;
+  subjects: number;
 }
 
 /** What the commands of a batch change, in their order. It also changes the tenant states they are applied to. */
@@ -45,6 +46,7 @@ export class Changes {
   readonly parts: PartWrite[] = [];
   readonly shifted: ShiftedWrite[] = [];
   readonly metadata: MetadataWrite[] = [];
+  readonly subjects: SubjectWrite[] = [];
   /** Holds after the batch, by what identifies them; {@link set} replaces them. */
   readonly holds = new Map<string, HoldWrite>();
   /** Counts of velocity limits after the batch, as `holds`. */
@@ -61,8 +63,8 @@ export class Changes {
 
   /** What the batch writes besides. */
   get extras(): Extras {
-    const { parts, shifted, metadata } = this;
-    return { parts, holds: [...this.holds.values()], velocity: [...this.velocity.values()], shifted, metadata };
+    const { parts, shifted, metadata, subjects } = this;
+    return { parts, holds: [...this.holds.values()], velocity: [...this.velocity.values()], shifted, metadata, subjects };
   }
 
   /** Begins to record changes, until {@link undo} or {@link keep}. What a batch changes it changes by {@link set}, or behind these lengths. */
@@ -141,6 +143,7 @@ export class Changes {
     const number = reversal?.part ?? null;
     if (of !== null && number !== null) this.parts.push({ tenant: posting.tenant, of, number, sequence: row.sequence });
     this.date(state, posting, result, row, effective);
+    if (posting.personal) this.subjects.push(...subjectsOf(posting.tenant, posting.personal, row.sequence));
     return transactionOf(event, { tenantId: posting.tenantId, sequence: row.sequence, createdMs: row.createdMs });
   }
 
@@ -192,6 +195,10 @@ export class Changes {
       this.set(this.velocity, `${tenant} ${key}`, { tenant, limitId, subject, steps: after });
     }
   }
+}
+
+function subjectsOf(tenant: string, personal: SealedData[], sequence: bigint): SubjectWrite[] {
+  return personal.map(({ subjectId }) => ({ tenant, subject: toUuid('subj', subjectId) as string, sequence }));
 }
 
 /** Writes into an event when it counts. */

@@ -25,7 +25,7 @@ const tables = [
   ...auditorTables,
   'deleted_tenants',
   ...['filters', 'books', 'periods', 'shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata'],
-  ...['freezes', 'redactions', 'subject_transactions'],
+  ...['freezes', 'redactions', 'subject_transactions', 'erased_subjects'],
 ];
 /** The auditor's loops look for work in these. */
 const loopTables = ['heads', 'books', 'search_indexes', 'freezes', 'verifications', 'trees', 'checkpoints'];
@@ -49,6 +49,7 @@ const inserts = [
   `insert into transaction_metadata values ($1, 'order', '42', 1)`,
   `insert into redactions values ($1, 1, decode(repeat('00', 32), 'hex'))`,
   `insert into subject_transactions values ($1, $1, 1)`,
+  `insert into erased_subjects values ($1, $1, 1)`,
   `insert into deleted_tenants values ($1, 1, decode(repeat('00', 32), 'hex'), now())`,
 ];
 

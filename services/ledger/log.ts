@@ -56,6 +56,8 @@ export interface LogRow extends NewEvent {
   eventId: string;
   createdMs: number;
   hash: Buffer;
+  /** SHA-256 of the payload that was appended, where a redaction has put another in its place. */
+  payloadHash?: Buffer | null;
 }
 
 /** The hash before the first event. */
@@ -66,7 +68,7 @@ export const genesisHash = Buffer.alloc(32);
  * one does not break the chain.
  */
 export function chainHash(previous: Uint8Array, row: Omit<LogRow, 'hash'>): Buffer {
-  return linkHash(previous, headerOf(row), sha256(row.payload));
+  return linkHash(previous, headerOf(row), row.payloadHash ?? sha256(row.payload));
 }
 
 /** The same from the header's text and the hash of the payload, which outlives a payload that was redacted. */
@@ -79,7 +81,7 @@ export function linkHash(previous: Uint8Array, header: string, payloadHash: Uint
 }
 
 /** The text of an event that is hashed next to its payload. */
-export function headerOf(row: Omit<LogRow, 'hash' | 'payload'>): string {
+export function headerOf(row: Omit<LogRow, 'hash' | 'payload' | 'payloadHash'>): string {
   const { tenant, sequence, eventId, type, createdMs, actor, requestId } = row;
   return JSON.stringify([tenantId(tenant), Number(sequence), toId('evt', eventId), type, createdMs, actor, requestId]);
 }

@@ -6,6 +6,7 @@ import {
   type ChangedBalance,
   type Origin,
   type PostedEntry,
+  type SealedData,
   type TransactionPosted,
   type Unreversed,
   type VelocityUses,
@@ -29,6 +30,7 @@ import {
 } from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
 import { checkedAmount, checkedConditions, checkedExchange } from './payment-fields.ts';
+import { addPersonal } from './personal.ts';
 import type { Use } from './velocity.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
@@ -60,6 +62,8 @@ export interface ValidatedPosting extends RequestContent {
   overrideReason: string | null;
   /** When it is to count; null: when it is recorded. */
   effectiveAt: AskedTime | null;
+  /** Personal data, sealed, each of another subject; absent: none. No part of what makes the request. */
+  personal?: SealedData[];
 }
 
 /** What a call has for all its commands. */
@@ -117,6 +121,7 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     options: null,
   };
   addTerms(validated, posting);
+  if (posting.personal.length > 0) addPersonal(validated, posting.personal);
   validated.fingerprint = fingerprint(validated, metadata.canonical);
   return validated;
 }
@@ -229,7 +234,7 @@ export function postedEventOf(posting: ValidatedPosting, { lines, changes, broke
     metadata: posting.metadata,
     entries: lines.map(entryMessage),
     balances: changes.map(balanceMessage),
-    personal: [],
+    personal: posting.personal ?? [],
     redacted: [],
   };
   if (posting.reference !== null) event.reference = posting.reference;

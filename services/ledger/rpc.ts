@@ -16,6 +16,8 @@ import type { Outcome } from './queue.ts';
 import { checkAnswerSize, maxCommands, refusalMessage, submitHandler, tooMany } from './submit-rpc.ts';
 import { tenantCalls } from './tenant-calls.ts';
 import { namesOf, withErrors, type Named } from './rpc-errors.ts';
+import { redactionHandlers } from './redaction.ts';
+import { subjectHandlers } from './subjects.ts';
 import { deletionHandlers } from './tenant-deletion.ts';
 import type { Writer } from './writer.ts';
 
@@ -43,8 +45,10 @@ export function ledgerRoutes(dependencies: LedgerDependencies): (router: Connect
     ...chartAndReads(calls),
     ...definitionHandlers(calls),
     ...deletionHandlers(calls),
+    ...redactionHandlers(calls),
     ...booksHandlers(calls),
     ...filterHandlers(calls),
+    ...subjectHandlers(calls),
   };
   const check = (name: string, request: object) => refuseNewCalls(name, request, isEnabled);
   return (router) => router.service(LedgerService, withErrors(LedgerService, handlers, check));

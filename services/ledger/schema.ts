@@ -19,6 +19,7 @@ export const appendOnly = [
   'shifted_entries',
   'transaction_metadata',
   'subject_transactions',
+  'erased_subjects',
   'redactions',
 ];
 

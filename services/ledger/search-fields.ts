@@ -53,6 +53,7 @@ export function transactionFilterOf(request: ListTransactionsRequest): Transacti
     reverses: optional(request.reverses, (id) => checkedId('reverses', 'txn', id)),
     metadata: request.metadata.length === 0 ? undefined : checkedMetadataFilters(request.metadata),
     words: optional(request.words, checkedWords),
+    subject: optional(request.subjectId, (id) => checkedId('subject_id', 'subj', id)),
     ...effectiveRangeOf(request),
     ...timeRangeOf(request),
   };

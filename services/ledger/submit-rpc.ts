@@ -101,6 +101,8 @@ export function tooMany(field: string, count: number, message: string): Refusal 
 // Bytes of an answer for an entry with its code, and for a transaction or hold without its entries and texts.
 const entryBytes = 115;
 const transactionBytes = 500;
+// Of sealed data besides its ciphertext.
+const personalBytes = 100;
 
 /**
  * Refuses a call whose answer might be too large. Before anything is done, because an answer that is too large can't be sent, and it is
@@ -123,12 +125,13 @@ export function checkAnswerSize(field: string, all: (ValidatedPosting | Refusal)
 }
 
 function sizeOf(
-  texts: Pick<ValidatedPosting, 'metadata' | 'description' | 'idempotencyKey'>,
+  texts: Pick<ValidatedPosting, 'metadata' | 'description' | 'idempotencyKey' | 'personal'>,
   reference: string | null | undefined,
   codes: string[],
 ): number {
   let bytes = transactionBytes;
   for (const text of [texts.metadata, texts.description, texts.idempotencyKey, reference ?? '']) bytes += Buffer.byteLength(text);
+  for (const { ciphertext } of texts.personal ?? []) bytes += personalBytes + ciphertext.length;
   for (const code of codes) bytes += entryBytes + code.length;
   return bytes;
 }

@@ -65,6 +65,7 @@ test('every row of a tenant goes but the end of its log, and other tenants keep 
     `insert into filters values ($1, 'mine', 'kind=single')`,
     `insert into redactions values ($1, 1, decode(repeat('00', 32), 'hex'))`,
     `insert into subject_transactions values ($1, $1, 1)`,
+    `insert into erased_subjects values ($1, $1, 1)`,
   );
   const before = await rowsOf(tenant);
   expect(Object.entries(before).filter(([, count]) => count === 0)).toEqual([['deleted_tenants', 0]]);

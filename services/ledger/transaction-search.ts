@@ -19,6 +19,8 @@ export interface TransactionFilter extends TimeRange {
   metadata?: MetadataFilter[] | undefined;
   /** Words of description and reference, as parts of a text search. */
   words?: string[] | undefined;
+  /** UUID of the subject of whom they have personal data. */
+  subject?: string | undefined;
   /** When they count, milliseconds since the Unix epoch, inclusive. */
   effectiveFromMs?: number | undefined;
   effectiveToMs?: number | undefined;
@@ -34,7 +36,7 @@ const maxSpans = 1_024;
 
 /** From which index a turn takes its positions, and how far it goes. */
 export interface Turn {
-  index: 'transactions' | 'entries' | 'words' | 'effective' | MetadataFilter;
+  index: 'transactions' | 'entries' | 'words' | 'effective' | 'subject' | MetadataFilter;
   /** Positions to examine. */
   examined: number;
   /** Rows to return at most. */
@@ -50,6 +52,7 @@ export function turnsOf(filter: TransactionFilter, rare: MetadataFilter[], limit
     ...rare,
     ...(hasOwn ? (['transactions'] as const) : []),
     ...metadata.filter(({ prefixes }) => prefixes.length === 0),
+    ...(filter.subject === undefined ? [] : (['subject'] as const)),
     ...(words === undefined ? [] : (['words'] as const)),
     ...(hasEffective(filter) ? (['effective'] as const) : []),
   ];
@@ -76,12 +79,13 @@ export interface Search {
 
 /** The search of one turn. */
 export function searchOf(query: QueryParameters, filter: TransactionFilter, range: LogRange, { index, examined, wanted }: Turn): Search {
-  const { kind, metadata = [], words } = filter;
+  const { kind, metadata = [], subject, words } = filter;
   const own = index === 'transactions' ? undefined : allOf(ownConditions(query, filter));
   const ofOwn = own === undefined ? [] : [`(select ${own} from transactions where tenant_id = $1 and sequence = t.sequence)`];
   const condition = allOf([
     ...(index === 'words' || words === undefined ? [] : [hasWords(query, words)]),
     ...ofOwn,
+    ...(index === 'subject' || subject === undefined ? [] : [hasSubject(query, subject)]),
     ...metadata.filter((each) => each !== index).map((each) => hasMetadata(query, each)),
     ...(index === 'entries' ? [] : ofBalance(query, filter)),
     ...(kind === undefined ? [] : [isOfKind(query, kind)]),
@@ -94,6 +98,7 @@ export function searchOf(query: QueryParameters, filter: TransactionFilter, rang
     return { positions, hasMore: `${hasMore} or bool_or(cut)`, condition: `not t.cut and ${condition ?? 'true'}` };
   }
   if (index === 'entries') return { positions: newestPostedTo(query, filter, range, limit), hasMore, condition };
+  if (index === 'subject') return { positions: newestOfSubject(query, subject ?? '', range, limit), hasMore, condition };
   if (index === 'effective') return { positions: newestEffective(query, filter, range, limit), hasMore, condition };
   if (index !== 'transactions') return { positions: newestWithMetadata(query, index, range, limit), hasMore, condition };
   const conditions = ['t.tenant_id = $1', ...range.keep('t.sequence'), ...ownConditions(query, filter)].join(' and ');
@@ -124,6 +129,15 @@ function newestWithWords(query: QueryParameters, words: string[], { low, end }: 
 
 function hasWords(query: QueryParameters, words: string[]): string {
   return `(select x.words @@ ${query.value(words.join(' & '))}::tsquery from transaction_texts x where x.tenant_id = $1 and x.sequence = t.sequence)`;
+}
+
+function newestOfSubject(query: QueryParameters, subject: string, range: LogRange, count: string): string {
+  const conditions = ['t.tenant_id = $1', `t.subject_id = ${query.value(subject)}`, ...range.keep('t.sequence')].join(' and ');
+  return `select t.sequence from subject_transactions t where ${conditions} order by t.sequence desc limit ${count}`;
+}
+
+function hasSubject(query: QueryParameters, subject: string): string {
+  return `exists (select from subject_transactions s where s.tenant_id = $1 and s.subject_id = ${query.value(subject)} and s.sequence = t.sequence)`;
 }
 
 function hasEffective({ effectiveFromMs, effectiveToMs }: TransactionFilter): boolean {

@@ -15,6 +15,19 @@ export function wordsOf(text: string): string[] {
   return [...new Set(words.map(cut))];
 }
 
+/**
+ * What is indexed of a transaction's description and reference: its words, and the lexeme that all texts of a tenant (UUID) in one span of sequences
+ * have in common, for which `find_texts` searches. Nothing without words.
+ */
+export function lexemesOf(
+  tenant: string,
+  sequence: bigint,
+  { description, reference = '' }: { description: string; reference?: string | undefined },
+): string[] {
+  const words = wordsOf(`${description} ${reference}`);
+  return words.length === 0 ? [] : [`@${tenant.replaceAll('-', '')}${sequence >> 14n}`, ...words];
+}
+
 /** A text search for all words of a text, those with a trailing `*` as prefixes, each once: PostgreSQL's `tsquery`, one part for each. */
 export function searchedWords(text: string): string[] {
   const words = fold(text).match(/[\p{L}\p{N}]+\*?/gu) ?? [];

@@ -53,6 +53,14 @@ export interface VelocityWrite {
   steps: readonly Step[];
 }
 
+/** Whose personal data a posting has. */
+export interface SubjectWrite {
+  tenant: string;
+  /** UUID. */
+  subject: string;
+  sequence: bigint;
+}
+
 /** All that a batch writes besides: each hold, and each count of a limit, once. */
 export interface Extras {
   parts: PartWrite[];
@@ -61,10 +69,12 @@ export interface Extras {
   /** What `write_dated` writes. */
   shifted: ShiftedWrite[];
   metadata: MetadataWrite[];
+  /** What `write_personal` writes. */
+  subjects: SubjectWrite[];
 }
 
 /** Nothing besides. */
-export const noExtras: Extras = { parts: [], holds: [], velocity: [], shifted: [], metadata: [] };
+export const noExtras: Extras = { parts: [], holds: [], velocity: [], shifted: [], metadata: [], subjects: [] };
 
 /** Types of the parameters of `write_extras`, without the first. */
 export const extraTypes = [
@@ -77,8 +87,8 @@ export const extraTypes = [
 ];
 
 /** Whether there is nothing to write. */
-export function isEmpty({ parts, holds, velocity, shifted, metadata }: Extras): boolean {
-  return parts.length + holds.length + velocity.length + shifted.length + metadata.length === 0;
+export function isEmpty({ parts, holds, velocity, shifted, metadata, subjects }: Extras): boolean {
+  return parts.length + holds.length + velocity.length + shifted.length + metadata.length + subjects.length === 0;
 }
 
 /** The parameters of `write_extras`, without the first. */
@@ -126,5 +136,17 @@ export function extraValues({ parts, holds, velocity }: Extras): unknown[] {
     textArray(velocity.map(({ limitId }) => limitId)),
     textArray(velocity.map(({ subject }) => subject)),
     textArray(velocity.map(({ steps }) => stepsText(steps))),
+  ];
+}
+
+/** Types of the parameters of `write_personal`, without the first. */
+export const subjectTypes = ['uuid[]', 'uuid[]', 'bigint[]'];
+
+/** The parameters of `write_personal`, without the first. */
+export function subjectValues(subjects: SubjectWrite[]): unknown[] {
+  return [
+    uuidArray(subjects.map(({ tenant }) => tenant)),
+    uuidArray(subjects.map(({ subject }) => subject)),
+    bigintArray(subjects.map(({ sequence }) => sequence)),
   ];
 }

@@ -7,7 +7,7 @@ import type { CachedAccount } from './account-cache.ts';
 import { insertAccounts, type NewAccount } from './chart.ts';
 import { datedTypes, datedValues } from './dated-writes.ts';
 import type { Head, LogRow } from './log.ts';
-import { extraTypes, extraValues, isEmpty, type Extras } from './write-extras.ts';
+import { extraTypes, extraValues, isEmpty, subjectTypes, subjectValues, type Extras } from './write-extras.ts';
 import type { ValidatedPosting } from './mapping.ts';
 
 /** A balance after a batch. */
@@ -127,11 +127,17 @@ const datedCall: [string, string[]] = ['write_dated', datedTypes];
 const extrasText = call('write_batch', batchTypes, [extrasCall]);
 const datedText = call('write_batch', batchTypes, [datedCall]);
 const extrasAndDatedText = call('write_batch', batchTypes, [extrasCall, datedCall]);
+// The few batches with personal data call all three, whatever else they have.
+const personalText = call('write_batch', batchTypes, [extrasCall, datedCall, ['write_personal', subjectTypes]]);
 const singleText = call('write_batch_of_one', singleTypes);
 
 function batchCall(batch: BatchWrite): QueryConfig {
-  const { parts, holds, velocity, shifted, metadata } = batch.extras;
+  const { parts, holds, velocity, shifted, metadata, subjects } = batch.extras;
   const values = valuesOf(batch);
+  if (subjects.length > 0) {
+    const around = [...extraValues(batch.extras), ...datedValues(shifted, metadata), ...subjectValues(subjects)];
+    return { name: 'write_batch_and_personal', text: personalText, values: [...values, ...around] };
+  }
   const hasExtras = parts.length + holds.length + velocity.length > 0;
   if (shifted.length + metadata.length === 0) {
     if (!hasExtras) return { name: 'write_batch', text: batchText, values };

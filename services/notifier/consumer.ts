@@ -11,6 +11,7 @@ import type { Logger } from '../platform/telemetry.ts';
 import { insertDeadLetters, listDeadLetters, redriveDeadLetter, type DeadLetter } from './dead-letters.ts';
 import { gapFields, readInbox, writeInbox, type SequenceRange, type TenantInbox, type TenantPosition } from './inbox.ts';
 import { moveOffsets, type OffsetMove } from './kafka-offsets.ts';
+import { dropRedacted } from './redactions.ts';
 import { deliveriesOf, enabledWebhooks, insertDeliveries, type IdentifiedEvent } from './new-deliveries.ts';
 
 /** What the consumer works with. */
@@ -143,12 +144,17 @@ export class Consumer {
       ]);
       const fresh = events.filter(({ tenant, event }) => inboxByTenant.get(tenant)?.consume(event));
       const deliveries = deliver ? deliveriesOf(fresh, webhooks, (event, why) => unusable.push(deadLetterOf(event, why.message))) : [];
+      const isRedacting = fresh.some(({ event }) => event.data.case === 'transactionRedacted');
       const [deliveryCount, newDeadLetters] = await allSettledOrThrow([
         insertDeliveries(client, deliveries),
         insertDeadLetters(client, unusable),
         writeInbox(client, [...inboxByTenant.values()]),
-        client.query('commit'),
+        ...(isRedacting ? [] : [client.query('commit')]),
       ]);
+      if (isRedacting) {
+        await dropRedacted(client, fresh);
+        await client.query('commit');
+      }
       return { inboxes: [...inboxByTenant.values()], consumedCount: fresh.length, deliveryCount, newDeadLetters };
     });
     this.reportInboxes(inboxes);

@@ -2,6 +2,7 @@
 // JSON of tenants is inserted as text: parsing and printing it again would round numbers that a double cannot represent.
 import type { AccountRecord, Event, HoldRecord, TransactionPosted } from '../../proto/gen/ledger/v1/events_pb.js';
 import { changedPeriod } from '../platform/books-records.ts';
+import { personalRecord } from '../platform/ledger-records.ts';
 import { proofRecord } from '../platform/proof-records.ts';
 import { balanceUpdateRecord, holdRecord, originRecord } from '../platform/payment-records.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
@@ -141,6 +142,7 @@ function transactionData(event: TransactionPosted, createdMs: bigint): object {
     reverses,
     origin: originRecord(event.origin),
     unreversed: event.unreversed?.amounts ?? null,
+    ...personalRecord(event),
   };
 }
 

@@ -63,8 +63,28 @@ export const orNull = (text: string | undefined): string => (text === undefined 
 
 const originJson = (origin: Origin | undefined): string => (origin ? JSON.stringify(originRecord(origin)) : 'null');
 
-/** `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. */
-export function transactionJson(transaction: Transaction): string {
+/** Personal data as all see it who can't open it. */
+export const sealedRecord = (subjectId: string): Record<string, string | null> => ({
+  subject_id: subjectId,
+  subject: null,
+  data: null,
+  state: 'sealed',
+});
+
+/** What a posted transaction has of personal data, sealed, and of redacted fields. */
+export const personalRecord = ({
+  personal,
+  redacted,
+}: Pick<Transaction, 'personal' | 'redacted'>): { personal: Record<string, string | null>[]; redacted: string[] } => ({
+  personal: personal.map(({ subjectId }) => sealedRecord(subjectId)),
+  redacted,
+});
+
+/**
+ * `data.transaction` as JSON. Ids, codes, amounts and enums need no escaping: the service has validated them. `opened`: its `personal` as JSON;
+ * without it that is sealed.
+ */
+export function transactionJson(transaction: Transaction, opened?: ReadonlyMap<Transaction, string>): string {
   const { transactionId, idempotencyKey, description, reference, metadata, sequence } = transaction;
   const createdAt = timeOf(transaction.createdMs);
   const { effectiveMs, requestedEffectiveMs } = transaction;
@@ -84,6 +104,12 @@ export function transactionJson(transaction: Transaction): string {
     `"metadata":${metadata === '' ? '{}' : metadata},"effective_at":"${effectiveAt}",` +
     `"requested_effective_at":${requestedAt},"created_at":"${createdAt}","sequence":${sequence === 0n ? 'null' : sequence},` +
     `"reverses":${orNull(transaction.reverses)},"reversed_by":${orNull(transaction.reversedBy)},"origin":${originJson(transaction.origin)},` +
-    `"unreversed":${transaction.unreversed ? JSON.stringify(transaction.unreversed.amounts) : 'null'}}`
+    `"unreversed":${transaction.unreversed ? JSON.stringify(transaction.unreversed.amounts) : 'null'},${personalJson(transaction, opened)}}`
   );
+}
+
+function personalJson(transaction: Transaction, opened: ReadonlyMap<Transaction, string> | undefined): string {
+  if (transaction.personal.length + transaction.redacted.length === 0) return '"personal":[],"redacted":[]';
+  const { personal, redacted } = personalRecord(transaction);
+  return `"personal":${opened?.get(transaction) ?? JSON.stringify(personal)},"redacted":${JSON.stringify(redacted)}`;
 }

@@ -7,10 +7,11 @@ export function proofRecord(data: Event['data']): Record<string, unknown> | null
     case 'subjectErased':
       return { subject_id: data.value.subjectId, reason: data.value.reason };
     case 'transactionRedacted': {
-      const { transactionId, sequence, fields, reason, payloadHash, redactedHash } = data.value;
+      const { transactionId, sequence, eventId, fields, reason, payloadHash, redactedHash } = data.value;
       return {
         transaction_id: transactionId,
         redacted_sequence: Number(sequence),
+        redacted_event_id: eventId,
         fields,
         reason,
         payload_hash: hex(payloadHash),

@@ -46,7 +46,7 @@ export class SecretEncryption {
     const place = `${owner} ${encrypted}`;
     const cached = this.cache.get(place);
     if (cached !== undefined) return cached;
-    const text = this.read(owner, encrypted);
+    const text = this.decryptOnce(owner, encrypted);
     if (this.cache.size >= maxCached) this.cache.clear();
     this.cache.set(place, text);
     return text;
@@ -66,7 +66,8 @@ export class SecretEncryption {
     return [this.decrypt(owner, newest), ...others];
   }
 
-  private read(owner: string, encrypted: string): string {
+  /** As {@link decrypt}, and keeps no copy of the text. */
+  decryptOnce(owner: string, encrypted: string): string {
     const colon = encrypted.indexOf(':');
     const id = encrypted.slice(0, colon);
     const known = this.keys.find((each) => each.id === id);

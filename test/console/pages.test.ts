@@ -265,4 +265,36 @@ ifChromium('the console', () => {
       { person },
     );
   });
+
+  test('the browser checks the proof of a transaction and of an event, and that nothing has changed since a checkpoint that was kept', async () => {
+    const { person, slug, ledger } = await ownTenant();
+    const { transaction } = await ledger.transactions.post(posting(1));
+    await use(
+      `/t/${slug}/transactions/${transaction.transaction_id}`,
+      async (page) => {
+        const isProven = page.getByText(/It stands in the signed log of \d+ events\./);
+        await isProven.waitFor();
+        await page.goto(`${app.url}/t/${slug}/events/1`);
+        await isProven.waitFor();
+        const kept = await (await ledger.proofs.checkpoint()).text();
+        const { sequence } = (await ledger.transactions.post(posting(2))).transaction;
+        await ledger.proofs.event(String(sequence));
+        await page.goto(`${app.url}/t/${slug}/verification`);
+        await page.getByLabel('Your checkpoint').fill(kept);
+        await page.getByRole('button', { name: 'Check that nothing has changed' }).click();
+        await page.getByText(`The first ${sequence - 1} of ${sequence} events have not changed.`).waitFor();
+        await page.getByLabel('Your checkpoint').fill(kept.replace(`\n${sequence - 1}\n`, `\n${sequence - 2}\n`));
+        await page.getByRole('button', { name: 'Check that nothing has changed' }).click();
+        await page.getByText(/^the signature of .* is wrong$/).waitFor();
+        // An answer of the server that is not what it signed.
+        await page.route('**/proof', async (route) => {
+          const answer = await (await route.fetch()).text();
+          await route.fulfill({ contentType: 'application/json', body: answer.replace('"payload":"C', '"payload":"D') });
+        });
+        await page.goto(`${app.url}/t/${slug}/transactions/${transaction.transaction_id}`);
+        await page.getByText('The proof does not hold: the payload does not have the hash payload_hash').waitFor();
+      },
+      { person },
+    );
+  });
 });

@@ -9,6 +9,7 @@ import { Loaded } from '../parts/problem.tsx';
 import { Time } from '../parts/time.tsx';
 import { useRead } from '../tenant.tsx';
 import { NotFoundPage } from './not-found.tsx';
+import { ProofSection } from './proof.tsx';
 
 const words = texts.events;
 
@@ -58,6 +59,7 @@ function EventView({ event }: { event: Event }): ReactElement {
           {JSON.stringify(event.data, undefined, 2)}
         </pre>
       </Section>
+      <ProofSection name={`event-${sequence}`} read={(ledger, options) => ledger.proofs.event(String(sequence), options)} />
     </Page>
   );
 }

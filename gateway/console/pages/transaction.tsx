@@ -14,6 +14,7 @@ import { TAccounts } from '../parts/t-accounts.tsx';
 import { EffectiveTime, Time } from '../parts/time.tsx';
 import { useRead, useTenant } from '../tenant.tsx';
 import { DeliveryTable } from './delivery-table.tsx';
+import { ProofSection } from './proof.tsx';
 import { ReverseDialog } from './reverse.tsx';
 
 const words = texts.transaction;
@@ -72,6 +73,11 @@ function TransactionView({ transaction }: { transaction: Transaction }): ReactEl
         <MetadataView metadata={transaction.metadata} />
       </Section>
       <EventSection transaction={transaction} />
+      <ProofSection
+        name={transaction.transaction_id}
+        read={(ledger, options) => ledger.proofs.transaction(transaction.transaction_id, options)}
+        transaction={transaction}
+      />
       <DeliverySection transactionId={transaction.transaction_id} />
       <ReverseDialog transaction={transaction} isOpen={isReversing} onClose={() => setReversing(false)} />
     </Page>

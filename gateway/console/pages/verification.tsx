@@ -1,16 +1,17 @@
-// What shows that nothing was lost or changed: the newest hash, the last verification, and checks that run in the browser.
+// What shows that nothing was lost or changed: the newest hash, the last verification, the checkpoint, and checks in the browser.
 import { useMutation } from '@tanstack/react-query';
-import { useState, type ReactElement, type ReactNode } from 'react';
+import { useState, type ReactElement } from 'react';
 import type { Event, Ledger } from '../../clients/typescript/ledger.ts';
 import { texts } from '../page-words.ts';
 import { Button } from '../parts/button.tsx';
 import { brokenLink, forgedEntry } from '../parts/chain.ts';
-import { Code, CopyButton } from '../parts/copy.tsx';
+import { Code } from '../parts/copy.tsx';
 import { formatCount, toMinor } from '../parts/money.ts';
 import { Badge, Facts, Page, Section } from '../parts/page.tsx';
 import { Loaded, ProblemView } from '../parts/problem.tsx';
 import { Time } from '../parts/time.tsx';
 import { useMissing, useRead, useTenant, type Need } from '../tenant.tsx';
+import { CheckpointSections } from './checkpoint.tsx';
 
 const words = texts.verification;
 
@@ -48,6 +49,7 @@ export function VerificationPage(): ReactElement {
               />
             </Section>
             <LastVerification />
+            {report.as_recorded.sequence > 0 && <CheckpointSections />}
             <Check
               title={words.links}
               text={words.linksText}
@@ -67,23 +69,37 @@ export function VerificationPage(): ReactElement {
 
 function LastVerification(): ReactElement {
   const query = useRead(['books'], (ledger, options) => ledger.books.get(options));
-  const command = `npm run ledger -- verify`;
   return (
     <Section title={words.last}>
       <Loaded query={query} lines={2}>
-        {({ books: { verified } }) =>
-          verified === null ? (
-            <>
+        {({ books: { frozen, verified } }) => (
+          <>
+            {frozen !== null && (
+              <>
+                <p>
+                  <Badge tone="bad">{words.frozen}</Badge> {words.frozenText}
+                </p>
+                <Facts
+                  facts={[
+                    [texts.events.at, <Time time={frozen.at} />],
+                    [words.upTo, formatCount(frozen.sequence)],
+                    [words.reason, frozen.reason],
+                  ]}
+                />
+              </>
+            )}
+            {verified === null ? (
               <p>{words.never}</p>
-              <p className="command">
-                <code>{command}</code> <CopyButton text={command} />
-              </p>
-              <p className="hint">{words.neverText}</p>
-            </>
-          ) : (
-            <Facts facts={Object.entries(verified).map(([name, value]): [string, ReactNode] => [name, String(value)])} />
-          )
-        }
+            ) : (
+              <Facts
+                facts={[
+                  [texts.events.at, <Time time={verified.at} />],
+                  [words.upTo, formatCount(verified.sequence)],
+                ]}
+              />
+            )}
+          </>
+        )}
       </Loaded>
     </Section>
   );

@@ -1,9 +1,8 @@
 // Sends a mail to an SMTP server, or writes it into a directory as a file.
-import { constants } from 'node:fs';
-import { access, mkdir, rename, writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createTransport } from 'nodemailer';
-import { BadSetting } from '../../platform/settings.ts';
+import { writableDirectory } from '../../platform/directories.ts';
 import type { IdentityConfig } from '../config.ts';
 import type { MailText } from './mail-templates.ts';
 
@@ -16,7 +15,7 @@ export interface OutgoingMail extends MailText {
 /** Sends a mail, or throws. An abort ends it at once. */
 export type SendMail = (mail: OutgoingMail, signal: AbortSignal) => Promise<void>;
 
-/** What sends mails. Throws {@link BadSetting} where the directory can't be used. */
+/** What sends mails. Throws `BadSetting` where the directory can't be used. */
 export async function openMailTransport({ mail: target, mailFrom }: Pick<IdentityConfig, 'mail' | 'mailFrom'>): Promise<SendMail> {
   if ('server' in target) {
     const transport = createTransport(smtpOptions(target.server));
@@ -25,13 +24,7 @@ export async function openMailTransport({ mail: target, mailFrom }: Pick<Identit
     };
   }
   const { directory } = target;
-  try {
-    await mkdir(directory, { recursive: true, mode: 0o700 });
-    await access(directory, constants.W_OK | constants.X_OK);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new BadSetting('MAIL_DIR', `${directory} is no directory that can be written to (${code ?? ''})`);
-  }
+  await writableDirectory('MAIL_DIR', directory);
   const transport = createTransport({ streamTransport: true, buffer: true, newline: 'windows' });
   return async (mail) => {
     const { message: content } = await transport.sendMail(message(mail, mailFrom));

@@ -145,6 +145,7 @@ const another: Record<string, string> = {
   books: 'tenant_id = gen_random_uuid()',
   transaction_metadata: 'sequence = sequence + 1000',
   transaction_texts: 'sequence = 1',
+  redactions: 'sequence = sequence + 1000',
   volumes: `quarter = quarter + interval '1 hour'`,
   periods: 'sequence = sequence + 1000, id = gen_random_uuid()',
   shifted_transactions: 'sequence = sequence + 1000',

@@ -46,14 +46,14 @@ export async function openOperator(url: string): Promise<pg.Client> {
   return client;
 }
 
-async function checkIsLedger(client: pg.Client): Promise<void> {
+async function checkIsLedger(client: pg.ClientBase): Promise<void> {
   const { rows } = await client.query<{ is_ledger: boolean }>(`select to_regclass('public.relay_marks') is not null as is_ledger`);
   if (rows[0]?.is_ledger !== true) throw new BadSetting(variable, 'names a database without a ledger: name another, or run migrate first');
 }
 
 // Row-level security binds the owner too. It sees all rows by the policies `operator`, which name the role that ran the migrations; after a
 // restore on another server another role may own the tables.
-async function checkSeesAllTenants(client: pg.Client): Promise<void> {
+async function checkSeesAllTenants(client: pg.ClientBase): Promise<void> {
   const { rows } = await client.query<{ role: string; tables: string; wanted: string | null }>(
     `select current_user as role, string_agg(distinct c.relname::text, ', ') as tables, string_agg(distinct wanted.rolname::text, ' or ') as wanted
       from pg_class c left join pg_policy p on p.polrelid = c.oid and p.polname = 'operator'
@@ -82,7 +82,7 @@ export interface Audited {
  * Throws any other error.
  */
 export async function auditTenants(
-  client: pg.Client,
+  client: pg.ClientBase,
   { only, begin }: { only: string | undefined; begin: string },
   report: (line: string) => void,
   work: (tenant: string, findings: Findings) => Promise<string[]>,
@@ -106,7 +106,7 @@ export async function auditTenants(
 }
 
 /** The last event of a tenant whose deletion has begun; null for any other, also for one that has a head. */
-export async function endOfDeleted(client: pg.Client, tenant: string): Promise<Pick<LogRow, 'sequence' | 'hash'> | null> {
+export async function endOfDeleted(client: pg.ClientBase, tenant: string): Promise<Pick<LogRow, 'sequence' | 'hash'> | null> {
   const { rows } = await client.query<{ sequence: string; hash: Buffer }>(
     `select last_sequence::text as sequence, last_hash as hash from deleted_tenants d where tenant_id = $1
       and not exists (select from heads where tenant_id = d.tenant_id)`,
@@ -116,7 +116,7 @@ export async function endOfDeleted(client: pg.Client, tenant: string): Promise<P
 }
 
 /** Every tenant with a row in any table (UUIDs, ascending). */
-async function* tenantsOf(client: pg.Client): AsyncIterable<string> {
+async function* tenantsOf(client: pg.ClientBase): AsyncIterable<string> {
   // One step at a time along each primary key, all of which begin with the tenant.
   let last = '00000000-0000-0000-0000-000000000000';
   for (let operator = '>='; ; operator = '>') {
@@ -128,25 +128,32 @@ async function* tenantsOf(client: pg.Client): AsyncIterable<string> {
   }
 }
 
-/** A tenant's events after a sequence, oldest first, in chunks. Values that may never be null are empty where they are. */
-export async function* logChunks(client: pg.Client, tenant: string, after = 0n): AsyncIterable<LogRow[]> {
+/** A tenant's next events after a sequence, oldest first, at most 500. Values that may never be null are empty where they are. */
+export async function logChunk(client: pg.ClientBase, tenant: string, after: bigint): Promise<LogRow[]> {
+  const { rows } = await client.query<Omit<LogRow, 'sequence' | 'createdMs'> & { sequence: string; createdMs: string }>({
+    name: 'log_chunk',
+    text: `select tenant_id as tenant, sequence::text, coalesce(event_id, '00000000-0000-0000-0000-000000000000') as "eventId", type,
+        (extract(epoch from created_at) * 1000)::text as "createdMs", actor, request_id as "requestId", coalesce(payload, '') as payload,
+        coalesce(hash, '') as hash, payload_hash as "payloadHash"
+      from log left join redactions using (tenant_id, sequence)
+      where tenant_id = $1 and sequence > $2 order by log.sequence limit ${chunkEvents}`,
+    values: [tenant, after],
+  });
+  return rows.map((row) => ({ ...row, sequence: BigInt(row.sequence), createdMs: Number(row.createdMs) }));
+}
+
+/** A tenant's events after a sequence in chunks, as {@link logChunk}. */
+export async function* logChunks(client: pg.ClientBase, tenant: string, after = 0n): AsyncIterable<LogRow[]> {
   for (let last = after; ;) {
-    const { rows } = await client.query<Omit<LogRow, 'sequence' | 'createdMs'> & { sequence: string; createdMs: string }>({
-      name: 'log_chunk',
-      text: `select tenant_id as tenant, sequence::text, coalesce(event_id, '00000000-0000-0000-0000-000000000000') as "eventId", type,
-          (extract(epoch from created_at) * 1000)::text as "createdMs", actor, request_id as "requestId", coalesce(payload, '') as payload,
-          coalesce(hash, '') as hash
-        from log where tenant_id = $1 and sequence > $2 order by log.sequence limit ${chunkEvents}`,
-      values: [tenant, last],
-    });
+    const rows = await logChunk(client, tenant, last);
     if (rows.length === 0) return;
-    yield rows.map((row) => ({ ...row, sequence: BigInt(row.sequence), createdMs: Number(row.createdMs) }));
-    last = BigInt(rows.at(-1)?.sequence ?? 0);
+    yield rows;
+    last = rows.at(-1)?.sequence ?? last;
   }
 }
 
 /** Checks the tenant's published offset against its head. The relay looks only at open offsets, and at events after them. */
-export async function checkPublishedOffset(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
+export async function checkPublishedOffset(client: pg.ClientBase, tenant: string, findings: Findings): Promise<void> {
   const { rows } = await client.query<{ published: string | null; open: boolean | null; head: string | null }>(
     `select m.sequence::text as published, m.open_until is not null as open, h.sequence::text as head
       from (select * from relay_marks where tenant_id = $1) m full join (select * from heads where tenant_id = $1) h using (tenant_id)`,
@@ -169,8 +176,9 @@ export async function checkPublishedOffset(client: pg.Client, tenant: string, fi
 /** Begins a transaction that reads one snapshot and writes nothing but temporary tables. */
 export const snapshot = 'begin isolation level repeatable read read only';
 
-async function inTenantTransaction(
-  client: pg.Client,
+/** Runs `work` in a transaction that sees one tenant's rows (UUID), and is rolled back if there is a finding. What the tables can't hold is one. */
+export async function inTenantTransaction(
+  client: pg.ClientBase,
   tenant: string,
   begin: string,
   findings: Findings,

@@ -7,7 +7,7 @@ import { relayTables, securedTables } from './projections.ts';
  * Reports row-level security that differs from the migrations' and so may hide rows from the services or show them another tenant's.
  * Policies for roles that only read, such as an auditor's, are allowed.
  */
-export async function checkRowSecurity(client: pg.Client, findings: Findings): Promise<void> {
+export async function checkRowSecurity(client: pg.ClientBase, findings: Findings): Promise<void> {
   const off = await client.query<{ name: string }>(
     `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relname = any($1)
       and not (relrowsecurity and relforcerowsecurity) order by 1`,

@@ -23,17 +23,17 @@ const projectionNames = [
   ...['heads', 'accounts', 'transactions', 'entries', 'balances'],
   ...['holds', 'hold_entries', 'parts', 'definitions', 'velocity', 'books', 'periods'],
   ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'transaction_metadata', 'transaction_texts', 'volumes'],
-  'subject_transactions',
+  ...['subject_transactions', 'erased_subjects', 'redactions'],
 ];
 /** Tables of the relay, which say nothing about accounts. */
 export const relayTables = ['relay_marks', 'relay_dead_letters'];
 /** All tables with rows of tenants. */
 export const tenantTables = [...projectionNames, 'log', ...relayTables];
 /** The same, those that are no part of the log, and the one that keeps what is left of deleted tenants. */
-export const securedTables = [...new Set([...tenantTables, ...auditorTables, ...ownerTables, 'redactions', 'filters', 'deleted_tenants'])];
+export const securedTables = [...new Set([...tenantTables, ...auditorTables, ...ownerTables, 'filters', 'deleted_tenants'])];
 
 /** Every projection, from the catalog. Throws {@link StartFailure} where the schema is not what the migrations made. */
-export async function projections(client: pg.Client): Promise<Projection[]> {
+export async function projections(client: pg.ClientBase): Promise<Projection[]> {
   const { rows } = await client.query<Projection>(
     `select c.relname as name, columns, plain, definitions,
         array(select a.attname::text from pg_index i join pg_attribute a on a.attrelid = c.oid and a.attnum = any(i.indkey)
@@ -55,7 +55,7 @@ export async function projections(client: pg.Client): Promise<Projection[]> {
 }
 
 /** How far a tenant's indexes (UUID) are. `locked`: so that they stay so until the transaction ends. */
-export async function indexState(client: pg.Client, tenant: string, locked = false): Promise<IndexState> {
+export async function indexState(client: pg.ClientBase, tenant: string, locked = false): Promise<IndexState> {
   if (locked) await client.query(`select pg_advisory_xact_lock(hashtextextended('index ' || $1, 0))`, [tenant]);
   const { rows } = await client.query<{ keys: string[] | null; through: string | null }>(
     `select (select array(${readyKeys}) from books where tenant_id = $1) as keys,

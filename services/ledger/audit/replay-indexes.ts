@@ -19,7 +19,8 @@ const quarterMs = 900_000;
 
 /** Words and volumes of one tenant, as far as they are indexed. */
 export class ReplayedIndexes {
-  private readonly through: bigint;
+  /** Postings after it are not indexed. */
+  through: bigint;
   private readonly volumes = new Map<string, { currency: string; quarter: number; transactions: number; debits: bigint }>();
 
   constructor({ through }: IndexState) {

@@ -5,9 +5,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import {
   BooksUnfrozenSchema,
   LogImportedSchema,
-  SubjectErasedSchema,
   TransactionPostedSchema,
-  TransactionRedactedSchema,
   type TransactionPosted,
 } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { toUuid } from '../../platform/ids.ts';
@@ -20,6 +18,8 @@ import { ReplayedDates } from './replay-dates.ts';
 import { ReplayedLimits } from './replay-definitions.ts';
 import { ReplayedIndexes, noIndexes } from './replay-indexes.ts';
 import { ReplayedHolds } from './replay-holds.ts';
+import { ReplayedRedactions } from './replay-redactions.ts';
+import { ReplayedSubjects } from './replay-subjects.ts';
 import { blockProblem } from './replay-limits.ts';
 import { bytea, minorUnits, noRows, time, type AddedRows, type Report, type Row } from './rows.ts';
 
@@ -43,8 +43,12 @@ export class Replay {
   private readonly dates: ReplayedDates;
   private readonly indexes: ReplayedIndexes;
   private readonly holds: ReplayedHolds;
+  private readonly redactions = new ReplayedRedactions();
+  private readonly subjects = new ReplayedSubjects();
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
+  /** Last positions of the imported logs that the next event is part of. */
+  private imported: bigint[] = [];
   private sequence = 0n;
   private hash: Buffer = genesisHash;
   private lastMs = 0;
@@ -61,6 +65,11 @@ export class Replay {
     this.holds = new ReplayedHolds({ tenant, accounts: this.accounts, balances: this.balances, limits: this.limits });
   }
 
+  /** Takes note that the auditor's indexes of words and volumes are as far as this by now. */
+  indexedThrough(sequence: bigint): void {
+    this.indexes.through = sequence;
+  }
+
   /** Takes the next event. */
   apply(row: LogRow): ReplayedEvent {
     const problem = (what: string) => this.report(`event ${row.sequence} ${what}`);
@@ -70,6 +79,7 @@ export class Replay {
     this.sequence = row.sequence;
     this.hash = row.hash;
     this.lastMs = row.createdMs;
+    this.holds.shift = BigInt(this.imported.filter((end) => end >= row.sequence).length);
     const event: ReplayedEvent = { rows: noRows() };
     try {
       this.take(row, event, problem);
@@ -79,8 +89,9 @@ export class Replay {
     return event;
   }
 
-  /** Rows that later events can change, as they are after the last event. Throws InvalidTime. */
+  /** Rows that later events can change, as they are after the last event; reports what that should have made right. Throws InvalidTime. */
   latest(): Record<string, Row[]> {
+    this.redactions.end(this.report);
     return {
       heads: this.head(),
       accounts: this.accounts.rows(this.tenant),
@@ -90,6 +101,7 @@ export class Replay {
       ...this.dates.rows(this.tenant),
       ...this.indexes.rows(this.tenant),
       ...this.books.rows(this.tenant),
+      ...this.redactions.rows(this.tenant),
     };
   }
 
@@ -127,16 +139,25 @@ export class Replay {
       case 'period.reopened':
         return this.books.period(row, problem);
       case 'subject.erased':
-        return void fromBinary(SubjectErasedSchema, row.payload);
+        return this.subjects.erase(row, event.rows, problem);
       case 'transaction.redacted':
-        return void fromBinary(TransactionRedactedSchema, row.payload);
+        return this.redactions.redact(row, this.holds.shift, problem);
       case 'log.imported':
-        return void fromBinary(LogImportedSchema, row.payload);
+        return this.importLog(row, problem);
       case 'books.unfrozen':
         return void fromBinary(BooksUnfrozenSchema, row.payload);
       default:
         problem(`is of the type ${String(row.type)}, which there is not`);
     }
+  }
+
+  // Events that were imported name positions of the log from which they came.
+  private importLog({ sequence, payload }: LogRow, problem: Report): void {
+    const { size } = fromBinary(LogImportedSchema, payload);
+    const end = sequence + size;
+    if (sequence !== BigInt(this.imported.length) + 1n) problem('is not where a log begins');
+    if (size < 1n || end > (this.imported.at(-1) ?? end)) problem(`imports ${size} events, which is more than follow`);
+    this.imported.push(end);
   }
 
   private post(row: LogRow, replayed: ReplayedEvent, problem: Report): void {
@@ -186,6 +207,8 @@ export class Replay {
     for (const [currency, sum] of sums) if (sum !== 0n) problem(`does not balance in ${currency}`);
     this.dates.post(row, event, rows, problem);
     this.indexes.post(row, event, rows);
+    this.redactions.post(row, event, problem);
+    this.subjects.post(row, event, rows, problem);
     this.holds.capture(row, event, changes, rows, problem);
     changes.end(row.createdMs, event.balances, isOverridden);
     // What a capture moves its hold has counted, and reversals neither count nor give back.

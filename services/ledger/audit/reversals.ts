@@ -32,7 +32,7 @@ export class Reversals {
   }
 
   /** Reports each of the next reversals that takes more than is left of its original, or says so wrongly. */
-  async check(client: pg.Client, tenant: string, reversals: DatedReversal[]): Promise<void> {
+  async check(client: pg.ClientBase, tenant: string, reversals: DatedReversal[]): Promise<void> {
     if (reversals.length === 0) return;
     const { rows } = await client.query<{ id: string; payload: Buffer; created_ms: number }>(
       `select t.id, l.payload, ${epochMs('t.created_at')} as created_ms from transactions t join log l on l.tenant_id = t.tenant_id and l.sequence = t.sequence

@@ -9,6 +9,7 @@ export type AddedRows = Record<(typeof addedTables)[number], Row[]>;
 const addedTables = [
   ...(['transactions', 'entries', 'holds', 'hold_entries', 'parts'] as const),
   ...(['shifted_transactions', 'shifted_entries', 'transaction_metadata', 'transaction_texts'] as const),
+  ...(['subject_transactions', 'erased_subjects'] as const),
 ] as const;
 
 /** No rows yet. */

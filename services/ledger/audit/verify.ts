@@ -1,14 +1,12 @@
 // Verification: walks every log and compares chain, rules and tables with it. Reads only, one snapshot per tenant, in bounded memory.
 import type pg from 'pg';
 import { toId } from '../../platform/ids.ts';
-import { Findings, decimalOf, describeDifference, differenceColumns, pluralize, type Difference } from './findings.ts';
+import { Findings, decimalOf } from './findings.ts';
 import { HeadComparison, type StoredHeads } from './stored-heads.ts';
-import { auditTenants, checkPublishedOffset, endOfDeleted, logChunks, snapshot, type Audited } from './operator.ts';
+import { auditTenants, checkPublishedOffset, endOfDeleted, snapshot, type Audited } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
-import { derivedRows, indexState, projections, type Projection } from './projections.ts';
-import { Replay } from './replay.ts';
-import { Reversals } from './reversals.ts';
-import { joined, type Row } from './rows.ts';
+import { indexState, projections } from './projections.ts';
+import { Walk, type WalkOf } from './walk.ts';
 
 /** What was verified. */
 export interface Verified extends Omit<Audited, 'repaired'> {
@@ -23,7 +21,7 @@ export interface Verified extends Omit<Audited, 'repaired'> {
  * rules; every row of every projection; the published offset; and stored heads, if there are any. `report` gets one line per finding.
  */
 export async function verify(
-  client: pg.Client,
+  client: pg.ClientBase,
   { only, heads = new Map() }: { only?: string | undefined; heads?: StoredHeads | undefined },
   report: (line: string) => void,
 ): Promise<Verified> {
@@ -35,7 +33,14 @@ export async function verify(
   const { tenants, findings } = await auditTenants(client, { only, begin: snapshot }, report, async (tenant, findings) => {
     left.delete(tenant);
     counts.heads += heads.get(tenant)?.size ?? 0;
-    await verifyTenant({ client, tenant, tables, findings, headComparison: new HeadComparison(heads.get(tenant), findings) }, counts);
+    const { events, transactions } = await verifyTenant(client, {
+      tenant,
+      tables,
+      findings,
+      kept: new HeadComparison(heads.get(tenant), findings),
+    });
+    counts.events += events;
+    counts.transactions += transactions;
     return [];
   });
   const ofLeft = new Findings(report);
@@ -53,76 +58,18 @@ export async function verify(
   return { ...counts, tenants, findings: ofSchema.count + findings + ofLeft.count };
 }
 
-interface Walk {
-  client: pg.Client;
-  tenant: string;
-  tables: Projection[];
-  findings: Findings;
-  headComparison: HeadComparison;
-}
-
-async function verifyTenant(
-  { client, tenant, tables, findings, headComparison }: Walk,
-  verified: { events: number; transactions: number },
-): Promise<void> {
-  const indexes = await indexState(client, tenant);
-  const replay = new Replay(tenant, (problem) => findings.add(problem), indexes);
-  const reversals = new Reversals(findings);
-  const counts = new Map(tables.map((table) => [table.name, 0]));
-  const compare = async (name: string, rows: Row[]) => {
-    counts.set(name, (counts.get(name) ?? 0) + rows.length);
-    const table = tables.find((each) => each.name === name);
-    if (table && rows.length > 0) await compareRows(client, table, rows, findings);
-  };
-  for await (const events of logChunks(client, tenant)) {
-    const replayed = events.map((event) => {
-      headComparison.apply(event);
-      return replay.apply(event);
-    });
-    const added = joined(replayed.map(({ rows }) => rows));
-    for (const [name, rows] of Object.entries(added)) await compare(name, rows);
-    await reversals.check(
-      client,
-      tenant,
-      replayed.flatMap(({ posted, effectiveMs = 0 }) => (posted?.kind === 'reversal' ? [{ posted, effectiveMs }] : [])),
-    );
-    verified.events += events.length;
-    verified.transactions += added.transactions.length;
-  }
-  for (const [name, rows] of Object.entries(replay.latest())) {
-    for (let from = 0; from < rows.length; from += 1000) await compare(name, rows.slice(from, from + 1000));
-  }
-  headComparison.end();
-  if (counts.get('heads') === 0) findings.add('has no log');
-  for (const { name } of tables) {
-    const { rows } = await client.query<{ n: string }>(`select count(*)::text as n from ${name} where ${derivedRows(name, indexes)}`, [
-      tenant,
-    ]);
-    const surplus = Number(rows[0]?.n) - (counts.get(name) ?? 0);
-    if (surplus > 0) findings.add(`${name} has ${pluralize(surplus, 'row')} without an event: \`rebuild --check\` says which`);
-  }
-  const noted = await client.query('select from deleted_tenants where tenant_id = $1', [tenant]);
-  if (noted.rowCount !== 0) findings.add('is in deleted_tenants, and has a head');
-  await checkSums(client, tenant, findings);
-  await checkPublishedOffset(client, tenant, findings);
-}
-
-// Whole rows are compared, so that no column can be forgotten. Without temporary tables, so that it runs on a standby and for a role that
-// only reads.
-async function compareRows(client: pg.Client, table: Projection, rows: Row[], findings: Findings): Promise<void> {
-  const { rows: different } = await client.query<Difference>(
-    `select ${differenceColumns}
-      from json_to_recordset($1::json) as replayed (${table.definitions.join(', ')})
-      left join (select ${table.plain.join(', ')} from ${table.name}) as stored
-        on ${table.key.map((column) => `stored.${column} = replayed.${column}`).join(' and ')}
-      where stored is distinct from replayed`,
-    [JSON.stringify(rows)],
-  );
-  for (const difference of different) findings.add(describeDifference(table, difference));
+/** Verifies one tenant in the caller's snapshot; answers what was walked. */
+export async function verifyTenant(client: pg.ClientBase, about: WalkOf): Promise<Walk> {
+  const walk = new Walk({ ...about, indexes: await indexState(client, about.tenant) });
+  while (await walk.next(client));
+  await walk.end(client);
+  await checkSums(client, about.tenant, about.findings);
+  await checkPublishedOffset(client, about.tenant, about.findings);
+  return walk;
 }
 
 // From the tables alone, independently of the log.
-async function checkSums(client: pg.Client, tenant: string, findings: Findings): Promise<void> {
+async function checkSums(client: pg.ClientBase, tenant: string, findings: Findings): Promise<void> {
   const sums = await client.query<{ currency: string; sum: string }>(
     `select currency, sum(debits - credits)::text as sum from balances where tenant_id = $1 group by currency
       having sum(debits - credits) <> 0`,

@@ -1,7 +1,7 @@
 // The auditor's settings.
 import type { KeyObject } from 'node:crypto';
 import { BadSetting, commonSettings, type CommonSettings, type Settings } from '../../platform/settings.ts';
-import { readWitnesses, type Witness } from './witness-list.ts';
+import { readWitnesses, type Witness } from '../proof/witness-list.ts';
 
 /** What the auditor reads from its environment. */
 export interface AuditorConfig extends CommonSettings {
@@ -11,6 +11,8 @@ export interface AuditorConfig extends CommonSettings {
   readConnections: number;
   /** Jobs at a time, each with a connection of its own. */
   jobConcurrency: number;
+  /** Each tenant is walked whole at least so often, milliseconds. */
+  verifyMs: number;
   checkpoints: CheckpointConfig;
 }
 
@@ -36,6 +38,7 @@ export function auditorConfig(settings: Settings): AuditorConfig {
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),
     jobConcurrency: settings.integer('JOB_CONCURRENCY', { min: 1, max: 100, fallback: 4 }),
+    verifyMs: Math.ceil(settings.decimal('VERIFY_HOURS', { max: 10_000, fallback: 24 }) * 3_600_000),
     checkpoints: checkpointConfig(settings),
   };
 }

@@ -74,7 +74,7 @@ async function allTransactions(): Promise<string[]> {
   const all: string[] = [];
   for (let cursor = ''; ;) {
     const page = await ledger.client.listTransactions({ tenantId, limit: 100, cursor });
-    all.unshift(...page.transactions.map(transactionJson).reverse());
+    all.unshift(...page.transactions.map((each) => transactionJson(each)).reverse());
     cursor = page.nextCursor;
     if (cursor === '') return all;
   }

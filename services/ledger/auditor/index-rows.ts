@@ -4,7 +4,7 @@ import { bigintArray, doubleArray, plainArray, textArray } from '../../platform/
 import { toMinor } from '../../platform/money.ts';
 import type { Client } from '../../platform/postgres.ts';
 import { indexedTexts } from '../dated-writes.ts';
-import { wordsOf } from '../words.ts';
+import { lexemesOf } from '../words.ts';
 
 /** A posting of the log. */
 export interface IndexedPosting {
@@ -14,16 +14,6 @@ export interface IndexedPosting {
 }
 
 const quarterMs = 15 * 60_000;
-
-/** The lexeme that all texts of a tenant (UUID) in one span of sequences have in common; `find_texts` searches for it. */
-export function spanLexeme(tenant: string, sequence: bigint): string {
-  return `@${tenant.replaceAll('-', '')}${sequence >> 14n}`;
-}
-
-/** Words of description and reference. */
-export function textOf({ description, reference = '' }: Pick<TransactionPosted, 'description' | 'reference'>): string[] {
-  return wordsOf(`${description} ${reference}`);
-}
 
 /** What moved in one currency within a quarter of an hour. */
 export interface Volume {
@@ -56,8 +46,8 @@ export function volumesOf(postings: Omit<IndexedPosting, 'sequence'>[]): Volume[
 /** Adds words and volumes, for a caller whose SQL transaction sees the tenant's rows. */
 export async function addWordsAndVolumes(client: Client, tenant: string, postings: IndexedPosting[]): Promise<void> {
   const texts = postings.flatMap(({ sequence, posted }) => {
-    const words = textOf(posted);
-    return words.length === 0 ? [] : [{ sequence, words: [spanLexeme(tenant, sequence), ...words].join(' ') }];
+    const words = lexemesOf(tenant, sequence, posted);
+    return words.length === 0 ? [] : [{ sequence, words: words.join(' ') }];
   });
   await client.query({
     name: 'add_texts',

@@ -1,6 +1,7 @@
 // Starts the auditor's parts and stops them in the opposite order.
 import type { Registry } from 'prom-client';
 import { AuditService } from '../../../proto/gen/ledger/v1/audit_pb.js';
+import { writableDirectory } from '../../platform/directories.ts';
 import type { Readiness } from '../../platform/health.ts';
 import type { Lifetime } from '../../platform/lifetime.ts';
 import { openPool, type Pool, type PoolOptions } from '../../platform/postgres.ts';
@@ -14,6 +15,7 @@ import { ledgerPlans } from '../query-plans.ts';
 import { migrationNames } from '../schema.ts';
 import { CheckpointFiles } from '../proof/checkpoint-files.ts';
 import { Checkpoints } from '../proof/checkpoints.ts';
+import { Cosigner } from '../proof/cosigner.ts';
 import { TreeFollower } from '../proof/follower.ts';
 import { CheckpointSigner } from '../proof/signer.ts';
 import { auditorConfig, type AuditorConfig } from './config.ts';
@@ -22,6 +24,7 @@ import { Indexer } from './indexer.ts';
 import { JobRunner } from './job-runner.ts';
 import { jobKinds } from './job-list.ts';
 import { auditorRoutes } from './rpc.ts';
+import { Watch } from './watch.ts';
 
 // A slow reader of accounts keeps one; other calls have their own.
 const exportConnections = 4;
@@ -36,6 +39,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const reads = openPool(config.databaseUrl, { name: 'auditor reads', max: config.readConnections, logger, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());
   await checkDatabase(reads, migrationNames);
+  await writableDirectory('CHECKPOINT_DIR', config.checkpoints.directory);
   const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, settings: ledgerPlans });
   lifetime.add('exports', () => exports.end());
 
@@ -49,14 +53,15 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   lifetime.add('index connection', () => indexPool.end());
   const indexer = new Indexer({ pool: indexPool, pollMs: 500, logger, metrics });
   lifetime.add('indexer', () => indexer.close());
+  openWatch(config, { logger, metrics }, lifetime);
 
-  const checkpoints = openTrees(config, { reads, logger, metrics }, lifetime);
+  const { checkpoints, cosigner } = openTrees(config, { reads, logger, metrics }, lifetime);
   const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
   lifetime.add('readiness', () => readinessPool.end());
   const stateOf = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await stateOf();
-    return { ready: state === 'ok', dependencies: { postgresql: state } };
+    return { ready: state === 'ok', dependencies: { postgresql: state, ...(cosigner && { witnesses: cosigner.state() }) } };
   };
   await serveUntilEnd(lifetime, config, {
     services: [AuditService],
@@ -77,19 +82,19 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
 // While one checkpoint waits for the disk, others are signed.
 const signConnections = 4;
 
-/** Opens what follows the logs and signs their trees. */
+/** Opens what follows the logs, signs their trees and has them cosigned. */
 function openTrees(
   { databaseUrl, checkpoints: config }: AuditorConfig,
   { reads, logger, metrics }: { reads: Pool; logger: Logger; metrics: Registry },
   lifetime: Lifetime,
-): Checkpoints {
+): { checkpoints: Checkpoints; cosigner: Cosigner | undefined } {
   const open = (name: string, max: number) => {
     const pool = openPool(databaseUrl, { name, max, logger, settings: { ...ledgerPlans, 'app.indexer': 'on' } });
     lifetime.add(name, () => pool.end());
     return pool;
   };
   const freeze = (tenant: string, reason: string) => freezeTenant(reads, logger, tenant, reason);
-  const { origin, signingKeys: keys, everyMs, directory } = config;
+  const { origin, signingKeys: keys, everyMs, directory, witnesses, quorum } = config;
   const checkpoints = new Checkpoints({ origin, keys, files: new CheckpointFiles(directory), freeze });
   const follower = new TreeFollower({
     pool: open('auditor trees', 1),
@@ -102,11 +107,15 @@ function openTrees(
   lifetime.add('tree follower', () => follower.close());
   const signer = new CheckpointSigner({ pool: open('auditor checkpoints', signConnections), checkpoints, everyMs, logger, metrics });
   lifetime.add('checkpoint signer', () => signer.close());
-  return checkpoints;
+  if (witnesses.length === 0) return { checkpoints, cosigner: undefined };
+  const cosigner = new Cosigner({ pool: open('auditor witnesses', 2), witnesses, quorum, everyMs, retryMs: 1_000, logger, metrics });
+  lifetime.add('cosigner', () => cosigner.close());
+  return { checkpoints, cosigner };
 }
 
-// Of one statement of a job.
-const jobStatementMs = 10 * 60_000;
+// Of one statement of a job or a walk.
+const longStatementMs = 10 * 60_000;
+const long = { queryTimeoutMs: longStatementMs + 60_000, settings: { ...ledgerPlans, statement_timeout: String(longStatementMs) } };
 
 /** Opens the runner of jobs and its connections. */
 function openJobRunner(
@@ -120,14 +129,23 @@ function openJobRunner(
     lifetime.add(name, () => pool.end());
     return pool;
   };
-  const long = { max, queryTimeoutMs: jobStatementMs + 60_000, settings: { statement_timeout: String(jobStatementMs) } };
   const runner = new JobRunner({
     kinds: jobKinds,
-    reads: open('auditor jobs', long),
+    reads: open('auditor jobs', { max, ...long }),
     work: open('auditor results', { max: Math.max(2, Math.ceil(max / 2)) }),
     all: open('auditor queue', { settings: { 'app.runner': 'on' } }),
     ...parts,
   });
   lifetime.add('jobs', () => runner.close());
   return runner;
+}
+
+/** Opens the watch and its connections. */
+function openWatch({ databaseUrl, verifyMs }: AuditorConfig, parts: { logger: Logger; metrics: Registry }, lifetime: Lifetime): void {
+  // Between two statements of a step it replays and compares, which takes long where there are many accounts.
+  const settings = { ...long.settings, 'app.indexer': 'on', idle_in_transaction_session_timeout: '60s' };
+  const pool = openPool(databaseUrl, { name: 'auditor watch', max: 3, logger: parts.logger, ...long, settings });
+  lifetime.add('watch connections', () => pool.end());
+  const watch = new Watch({ pool, everyMs: verifyMs, pollMs: 1_000, ...parts });
+  lifetime.add('watch', () => watch.close());
 }

@@ -3,8 +3,20 @@ import { Migration } from '@mikro-orm/migrations';
 import { tenantPolicy } from '../../platform/postgres.ts';
 import { deleteTenant } from './delete-tenant.ts';
 import { freezeTenant } from './freeze-tenant.ts';
+import { importLog } from './import-log.ts';
+import { redactEvent } from './redact-event.ts';
 
-const tables = ['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'];
+const tables = [
+  'freezes',
+  'verifications',
+  'trees',
+  'tiles',
+  'checkpoints',
+  'redactions',
+  'subject_transactions',
+  'erased_subjects',
+  'uploads',
+];
 
 export class Proof extends Migration {
   override up(): void {
@@ -43,7 +55,15 @@ export class Proof extends Migration {
       sequence bigint not null,
       primary key (tenant_id, subject_id, sequence)
     )`);
-    // Bodies of imports, until their job has ended.
+    // By the position of `subject.erased`, of which each subject has one.
+    this.addSql(`create table erased_subjects (
+      tenant_id uuid not null,
+      subject_id uuid not null,
+      sequence bigint not null,
+      primary key (tenant_id, subject_id)
+    )`);
+    this.addSql(writePersonal);
+    // Bodies of imports under the ids of their jobs, until these have ended.
     this.addSql(`create table uploads (
       tenant_id uuid not null,
       id uuid not null,
@@ -51,6 +71,8 @@ export class Proof extends Migration {
       bytes bytea not null,
       primary key (tenant_id, id, position)
     )`);
+    // Of an import: the line at which it failed.
+    this.addSql('alter table jobs add column error_line bigint');
     this.addSql('alter table uploads alter column bytes set storage external');
     for (const table of tables) {
       for (const statement of tenantPolicy(table)) this.addSql(statement);
@@ -63,10 +85,22 @@ export class Proof extends Migration {
     // Holds of frozen tenants don't expire.
     this.addSql(`create policy due on freezes for select using ((select current_setting('app.due', true)) = 'on')`);
     this.addSql(freezeTenant);
-    this.addSql('revoke execute on function freeze_tenant from public');
+    for (const statement of importLog) this.addSql(statement);
+    this.addSql(redactEvent);
+    this.addSql('revoke execute on function freeze_tenant, begin_import, import_rows, redact_event from public');
     this.addSql(
       deleteTenant([
-        ...['freezes', 'verifications', 'trees', 'tiles', 'checkpoints', 'redactions', 'subject_transactions', 'uploads'],
+        ...[
+          'freezes',
+          'verifications',
+          'trees',
+          'tiles',
+          'checkpoints',
+          'redactions',
+          'subject_transactions',
+          'erased_subjects',
+          'uploads',
+        ],
         ...['search_indexes', 'transaction_texts', 'volumes', 'filters', 'job_chunks', 'jobs', 'holds', 'hold_entries', 'parts'],
         ...['definitions', 'velocity', 'balances', 'accounts', 'entries', 'shifted_entries', 'shifted_months', 'shifted_transactions'],
         ...['transaction_metadata', 'periods', 'books', 'transactions', 'log'],
@@ -105,3 +139,13 @@ export class Proof extends Migration {
     )`);
   }
 }
+
+// Writes whose personal data postings have, after `write_batch` and what is called around it in the same statement. The heads are locked.
+const writePersonal = `create function write_personal(now_ms float8, p_tenant uuid[], p_subject uuid[], p_sequence bigint[]) returns float8
+    language plpgsql
+    as $$
+      begin
+        insert into subject_transactions (tenant_id, subject_id, sequence)
+        select p_tenant[i], p_subject[i], p_sequence[i] from generate_series(1, cardinality(p_tenant)) as i;
+        return now_ms;
+      end $$`;

@@ -90,13 +90,20 @@ function claimedOf(tenant: string, rows: ClaimedRow[], options: ClaimOptions): C
   return claimed;
 }
 
+/** Where a log ends, and whether a transaction was redacted in the unpublished part: the notifier may still have deliveries of it. */
+export interface ClaimedRange extends UnpublishedRange {
+  isRedacted: boolean;
+}
+
 /** Claims as {@link claim} does, but reads only where the logs end. */
-export async function claimRanges(pool: Pool, tenants: string[], claimId: string): Promise<UnpublishedRange[]> {
+export async function claimRanges(pool: Pool, tenants: string[], claimId: string): Promise<ClaimedRange[]> {
   const { rows } = await inTransaction(pool, tenants, (client) =>
-    client.query<UnpublishedRange>({
+    client.query<ClaimedRange>({
       name: 'claim_ranges',
       text: `with ${claimed}
-        select c.tenant_id as tenant, c.published, greatest(c.published, h.sequence) as through, ${epochMs('h.last_at')}::int8 as "createdMs"
+        select c.tenant_id as tenant, c.published, greatest(c.published, h.sequence) as through, ${epochMs('h.last_at')}::int8 as "createdMs",
+          exists (select from redactions where tenant_id = c.tenant_id) and exists (select from log
+            where tenant_id = c.tenant_id and sequence > c.published and sequence <= h.sequence and type = 'transaction.redacted') as "isRedacted"
         from claimed c, lateral (select sequence, last_at from heads where tenant_id = c.tenant_id offset 0) h order by c.tenant_id`,
       values: [tenants, claimId],
     }),

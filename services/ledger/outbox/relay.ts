@@ -194,7 +194,9 @@ export class Relay {
       return { tenant, sequence: isDeferred ? 0n : sequence, hasMore, failure: isDeferred ? deferral : unreadable };
     });
     const grown = ranges.filter(({ published, through }) => through > published);
-    const subscribedNow = sink.skip && grown.length > 0 ? await this.ask(sink.skip(grown)) : new Set();
+    const skippable = grown.filter(({ isRedacted }) => !isRedacted);
+    const subscribedNow = sink.skip && skippable.length > 0 ? await this.ask(sink.skip(skippable)) : new Set<string>();
+    for (const { tenant, isRedacted } of grown) if (isRedacted) subscribedNow.add(tenant);
     for (const { tenant, published, through } of grown) {
       this.subscriptions.record(tenant, subscribedNow.has(tenant));
       if (!subscribedNow.has(tenant)) this.skipped.inc(Number(through - published));

@@ -42,10 +42,15 @@ export function verifierKey(name: string, key: KeyObject): string {
 
 /** Signs a text, which ends with a newline, with an Ed25519 key under a name. */
 export function signNote(text: string, name: string, key: KeyObject): string {
-  const bytes = Buffer.allocUnsafe(68);
-  bytes.writeUInt32BE(keyIdOf(name, ed25519, publicBytes(key)));
-  bytes.set(sign(null, Buffer.from(text), key), 4);
-  return `${text}\n— ${name} ${bytes.toString('base64')}\n`;
+  const keyId = keyIdOf(name, ed25519, publicBytes(key));
+  return `${text}\n${signatureLine({ name, keyId, signature: sign(null, Buffer.from(text), key) })}`;
+}
+
+/** A signature as the line of a note. */
+export function signatureLine({ name, keyId, signature }: NoteSignature): string {
+  const id = Buffer.allocUnsafe(4);
+  id.writeUInt32BE(keyId);
+  return `— ${name} ${Buffer.concat([id, signature]).toString('base64')}\n`;
 }
 
 /** A note's text and signatures, none of which is checked. Throws an Error if it is no note. */

@@ -1,7 +1,8 @@
 // Proofs, checkpoints, tiles and keys over gRPC, checked as a stranger would: by the documents of C2SP and RFC 9162 alone.
-import { createHash, createPublicKey, generateKeyPairSync, verify, type KeyObject } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, verify, type KeyObject } from 'node:crypto';
 import { proofOrigin, startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
 import { entries, newTenant, refusal, startLedger, type RunningLedger } from '../../../test/ledger.ts';
+import { isConsistent, leaf, node, rootOfPath, sha } from '../../../test/rfc9162.ts';
 import { inTransaction } from '../../platform/postgres.ts';
 import { readCheckpoint, readNote, verifierKey } from './note.ts';
 
@@ -17,43 +18,6 @@ afterAll(async () => {
   await auditor.end();
   await ledger.end();
 });
-
-const sha = (...parts: Uint8Array[]) => createHash('sha256').update(Buffer.concat(parts)).digest();
-const leaf = (data: Uint8Array) => sha(Buffer.of(0), data);
-const node = (left: Uint8Array, right: Uint8Array) => sha(Buffer.of(1), left, right);
-
-/** RFC 9162, 2.1.3.2. */
-function rootOfPath(index: number, size: number, hash: Buffer, path: Uint8Array[]): Buffer {
-  let [fn, sn, root] = [index, size - 1, hash];
-  for (const sibling of path) {
-    if (sn === 0) throw new Error('the path is too long');
-    if (fn % 2 === 1 || fn === sn) {
-      root = node(sibling, root);
-      while (fn % 2 === 0 && fn !== 0) [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
-    } else root = node(root, sibling);
-    [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
-  }
-  expect(sn).toBe(0);
-  return root;
-}
-
-/** RFC 9162, 2.1.4.2. */
-function isConsistent(old: number, size: number, oldRoot: Buffer, root: Buffer, path: Uint8Array[]): boolean {
-  if (old === size) return path.length === 0 && oldRoot.equals(root);
-  const [first, ...rest] = Number.isInteger(Math.log2(old)) ? [oldRoot, ...path] : path;
-  let [fn, sn] = [old - 1, size - 1];
-  while (fn % 2 === 1) [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
-  let [fr, sr] = [Buffer.from(first), Buffer.from(first)];
-  for (const hash of rest) {
-    if (sn === 0) return false;
-    if (fn % 2 === 1 || fn === sn) {
-      [fr, sr] = [node(hash, fr), node(hash, sr)];
-      while (fn % 2 === 0 && fn !== 0) [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
-    } else sr = node(sr, hash);
-    [fn, sn] = [Math.floor(fn / 2), Math.floor(sn / 2)];
-  }
-  return fr.equals(oldRoot) && sr.equals(root) && sn === 0;
-}
 
 /** The name and the key of a verifier key. */
 function trustedKey(vkey: string): { name: string; key: KeyObject } {

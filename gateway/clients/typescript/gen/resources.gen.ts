@@ -75,6 +75,8 @@ export interface Resources {
     reopen(options?: CallOptions): Promise<T.TenantData>;
     /** Read the audit log. For owners and admins, also while the tenant is suspended or closed. Who changed keys, members, roles, invitations and the state of the tenant; newest first. What was posted stands in the events. Each entry is hashed with the one before. */
     audit(options?: T.ListAuditCall['query'] & CallOptions): Listing<T.AuditData, T.AuditData['audit'][number]>;
+    /** Import a whole log. For owners. The body is `application/x-ndjson` of any length: what `GET …/export/events` has answered, from the first event to its last line. The tenant must have no events (`books_not_empty`). */
+    import(body: string | Uint8Array | ReadableStream<Uint8Array>, options?: CallOptions): Promise<T.JobData>;
   };
   members: {
     /** List members. For any member. Newest first. */
@@ -164,6 +166,10 @@ export interface Resources {
     get(transactionId: string, options?: CallOptions): Promise<T.TransactionData>;
     /** Import any number of items. The body is `application/x-ndjson` of any length: each line is an item of a batch of at most 1 MiB, with its `idempotency_key`. Blank lines are skipped; they count as lines. Lines are decided in their order, each by itself. A dry run tries each line alone, as if the others were not there. */
     import(body: string | Uint8Array | ReadableStream<Uint8Array>, options?: T.ImportTransactionsCall['query'] & CallOptions): Promise<Response>;
+  };
+  subjects: {
+    /** Erase a subject of personal data. Deletes the key of the subject’s data and its name for ever: no read shows them any more. The transactions stay as they are, so hashes and proofs do as well. The log gets the event `subject.erased`. A second call is 404; after a lost answer that says that the first one was done. Postings that name the subject later make a new one. Backups and receivers of webhooks keep what they have. */
+    erase(body: T.EraseSubjectCall['body'], options?: CallOptions): Promise<T.ErasedSubjectData>;
   };
   filters: {
     /** List filters. All of them, by name. */
@@ -270,6 +276,24 @@ export interface Resources {
     /** Stream the audit trail. Server-Sent Events, oldest first, without gaps, and then as they happen, within a second. `event` is the type, `data` an event as `GET …/events` shows it, `id` its sequence. */
     stream(options?: T.StreamEventsCall['query'] & CallOptions): Promise<Response>;
   };
+  proofs: {
+    /** Prove a transaction. Says that the event stands in the log whose root a checkpoint has signed. Who has it, and the `vkey`, can check it offline with `verify.mjs`, `verify.py` or any other verifier of the format; nothing of this server has to be trusted. Without a checkpoint that holds the event yet, one is signed. */
+    transaction(transactionId: string, options: T.GetTransactionProofCall['query'] & CallOptions & { format: 'csv' | 'xlsx' | 'pdf' }): Promise<Response>;
+    transaction(transactionId: string, options?: T.GetTransactionProofCall['query'] & CallOptions): Promise<T.ProofData>;
+    /** Prove an event. Says that the event stands in the log whose root a checkpoint has signed. Who has it, and the `vkey`, can check it offline with `verify.mjs`, `verify.py` or any other verifier of the format; nothing of this server has to be trusted. Without a checkpoint that holds the event yet, one is signed. */
+    event(sequence: string, options: T.GetEventProofCall['query'] & CallOptions & { format: 'csv' | 'xlsx' | 'pdf' }): Promise<Response>;
+    event(sequence: string, options?: T.GetEventProofCall['query'] & CallOptions): Promise<T.ProofData>;
+    /** Prove that nothing before has changed. Says that the log of a later checkpoint begins with that of an earlier one (RFC 6962, section 2.1.2). Take both sizes from checkpoints that you have, and check the path against their roots. */
+    consistency(options: T.GetConsistencyCall['query'] & CallOptions): Promise<T.GetConsistencyData>;
+    /** List the keys of checkpoints. Verifiers need the `vkey` of the key that signed. Keep it yourself: who could change the log could answer another one here. */
+    keys(options?: CallOptions): Promise<T.ListCheckpointKeysData>;
+    /** Read the newest checkpoint. A signed note of https://c2sp.org/tlog-checkpoint: name, size and root of the log, and signatures, also those of witnesses. Keep it: by it you can prove later that nothing before has changed. A new one is signed about every minute while events arrive. */
+    checkpoint(options?: CallOptions): Promise<Response>;
+    /** Read the entries of a tile. The data of up to 256 leaves, each after its length in two bytes: the 32 bytes of `hash` of an event. The events themselves are in the export of events. */
+    entries(tile: string, options?: CallOptions): Promise<Response>;
+    /** Read a tile of the tree. Up to 256 hashes of one level of the Merkle tree. Those of level 0 are the leaves’: sha256(0x00 ‖ `hash` of the event). A path like `x001/x234/067` may also be sent with plain slashes. */
+    tile(level: string, tile: string, options?: CallOptions): Promise<Response>;
+  };
   webhooks: {
     /** Configure the webhook. A tenant has one webhook. Another call replaces `url`, `events`, `enabled` (default true) and `headers` (default none); the secret stays unless a new one is sent. At most 10 requests a minute. */
     configure(body: T.ConfigureWebhookCall['body'], options?: CallOptions): Promise<T.WebhookConfigData>;
@@ -336,6 +360,7 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
     close: {"method":"POST","path":"/v1/tenants/{tenant_id}/close","by":"token"},
     reopen: {"method":"POST","path":"/v1/tenants/{tenant_id}/reopen","by":"token"},
     audit: {"method":"GET","path":"/v1/tenants/{tenant_id}/audit","by":"token","repeatable":true,"paging":{"by":"cursor","items":"audit"}},
+    import: {"method":"POST","path":"/v1/tenants/{tenant_id}/import","by":"token","body":"application/x-ndjson"},
   },
   members: {
     list: {"method":"GET","path":"/v1/tenants/{tenant_id}/members","by":"token","repeatable":true,"paging":{"by":"cursor","items":"members"}},
@@ -384,6 +409,9 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
     batch: {"method":"POST","path":"/v1/tenants/{slug}/transactions/batch","by":"key","body":"application/json","repeatable":true},
     get: {"method":"GET","path":"/v1/tenants/{slug}/transactions/{transaction_id}","by":"key","repeatable":true},
     import: {"method":"POST","path":"/v1/tenants/{slug}/transactions/import","by":"key","body":"application/x-ndjson","answer":"response","repeatable":true},
+  },
+  subjects: {
+    erase: {"method":"POST","path":"/v1/tenants/{slug}/subjects/erase","by":"key","body":"application/json"},
   },
   filters: {
     list: {"method":"GET","path":"/v1/tenants/{slug}/filters","by":"key","repeatable":true},
@@ -440,6 +468,15 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
   events: {
     list: {"method":"GET","path":"/v1/tenants/{slug}/events","by":"key","repeatable":true,"paging":{"by":"after_sequence","items":"events"}},
     stream: {"method":"GET","path":"/v1/tenants/{slug}/events/stream","by":"key","answer":"response","repeatable":true},
+  },
+  proofs: {
+    transaction: {"method":"GET","path":"/v1/tenants/{slug}/transactions/{transaction_id}/proof","by":"key","repeatable":true},
+    event: {"method":"GET","path":"/v1/tenants/{slug}/events/{sequence}/proof","by":"key","repeatable":true},
+    consistency: {"method":"GET","path":"/v1/tenants/{slug}/tlog/consistency","by":"key","repeatable":true},
+    keys: {"method":"GET","path":"/v1/tenants/{slug}/tlog/keys","by":"key","repeatable":true},
+    checkpoint: {"method":"GET","path":"/v1/tenants/{slug}/tlog/checkpoint","by":"key","answer":"response","repeatable":true},
+    entries: {"method":"GET","path":"/v1/tenants/{slug}/tlog/tile/entries/{tile}","by":"key","answer":"response","repeatable":true},
+    tile: {"method":"GET","path":"/v1/tenants/{slug}/tlog/tile/{level}/{tile}","by":"key","answer":"response","repeatable":true},
   },
   webhooks: {
     configure: {"method":"POST","path":"/v1/tenants/{slug}/webhooks","by":"key","body":"application/json"},

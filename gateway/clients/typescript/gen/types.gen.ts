@@ -562,7 +562,7 @@ export type CreateAccountRequest = {
      */
     blocked?: Array<Side> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
 };
@@ -641,7 +641,7 @@ export type UpdateAccountRequest = {
      */
     blocked?: Array<Side> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -800,6 +800,17 @@ export type AccountCondition = {
     available?: AmountBounds | null;
 };
 
+export type PersonalInput = {
+    /**
+     * Your own name of the person, for example a customer number.
+     */
+    subject: string;
+    /**
+     * At most 4 KiB as JSON.
+     */
+    data: Metadata;
+};
+
 export type PostSingleRequest = {
     /**
      * Printable characters without a blank at either end. Kept for ever: the same key with the same request posts once. May be sent as the header `Idempotency-Key` instead.
@@ -821,7 +832,7 @@ export type PostSingleRequest = {
     side: Side;
     currency: Currency;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -840,6 +851,10 @@ export type PostSingleRequest = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type TransactionOrDryRunData = {
@@ -927,7 +942,7 @@ export type PostDoubleRequest = {
      */
     entries: Array<EntryInput>;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -946,6 +961,10 @@ export type PostDoubleRequest = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type ExchangeLeg = {
@@ -1027,7 +1046,7 @@ export type PostExchangeRequest = {
      */
     spread?: ExchangeSpread | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -1046,6 +1065,10 @@ export type PostExchangeRequest = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type ReverseTransactionRequest = {
@@ -1067,7 +1090,7 @@ export type ReverseTransactionRequest = {
      */
     entries?: Array<EntryInput> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -1149,6 +1172,30 @@ export type BatchResult = {
      */
     success: boolean;
     data: BatchData;
+};
+
+export type EraseSubjectRequest = {
+    /**
+     * Your own name of the person, for example a customer number.
+     */
+    subject: string;
+    /**
+     * Stays in the log: write no personal data into it.
+     */
+    reason?: string | null;
+};
+
+export type ErasedSubjectData = {
+    subject_id: string;
+    erased_at: string;
+};
+
+export type ErasedSubjectResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: ErasedSubjectData;
 };
 
 export type ListFiltersData = {
@@ -1236,7 +1283,7 @@ export type CreateHoldRequest = {
      */
     expires_in?: number | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -1317,7 +1364,7 @@ export type CaptureHoldRequest = {
      */
     final?: boolean | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -1993,6 +2040,42 @@ export type ListEventsResult = {
     data: ListEventsData;
 };
 
+export type ProofData = {
+    proof: Proof;
+};
+
+export type ProofResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: ProofData;
+};
+
+export type GetConsistencyData = {
+    consistency: Consistency;
+};
+
+export type GetConsistencyResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: GetConsistencyData;
+};
+
+export type ListCheckpointKeysData = {
+    keys: Array<CheckpointKey>;
+};
+
+export type ListCheckpointKeysResult = {
+    /**
+     * true
+     */
+    success: boolean;
+    data: ListCheckpointKeysData;
+};
+
 export type WebhookHeaderInput = {
     /**
      * Each name once, whatever its case.
@@ -2556,6 +2639,32 @@ export type Transaction = {
      * What is left to reverse of each entry, in their order, while a part is reversed; else null.
      */
     unreversed: Array<string> | null;
+    /**
+     * Personal data. Only reads with `personal:read` open it.
+     */
+    personal: Array<Personal>;
+    /**
+     * Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.
+     */
+    redacted: Array<string>;
+};
+
+export type Personal = {
+    subject_id: string;
+    /**
+     * Only if `open`.
+     */
+    subject: string | null;
+    /**
+     * Only if `open`.
+     */
+    data: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * `sealed`: the key lacks `personal:read`, or the data came from another tenant.
+     */
+    state: PersonalState;
 };
 
 export type Entry = {
@@ -2885,6 +2994,14 @@ export type TriedTransaction = {
      * What is left to reverse of each entry, in their order, while a part is reversed; else null.
      */
     unreversed: Array<string> | null;
+    /**
+     * Personal data. Only reads with `personal:read` open it.
+     */
+    personal: Array<Personal>;
+    /**
+     * Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.
+     */
+    redacted: Array<string>;
 };
 
 export type Override = {
@@ -3035,7 +3152,7 @@ export type BatchSingle = {
     side: Side;
     currency: Currency;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3054,6 +3171,10 @@ export type BatchSingle = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type BatchDouble = {
@@ -3072,7 +3193,7 @@ export type BatchDouble = {
      */
     entries: Array<EntryInput>;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3091,6 +3212,10 @@ export type BatchDouble = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type BatchExchange = {
@@ -3129,7 +3254,7 @@ export type BatchExchange = {
      */
     spread?: ExchangeSpread | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3148,6 +3273,10 @@ export type BatchExchange = {
      * When it counts, where that is not when it is recorded: a day of the books’ time zone (its first millisecond), or RFC 3339 with an offset and at most three fraction digits. From 1970 to `future_days` ahead.
      */
     effective_at?: string | null;
+    /**
+     * Personal data of at most four subjects, each once. It is encrypted under a key of its subject, which `POST …/subjects/erase` deletes. It is no part of what makes two requests the same.
+     */
+    personal?: Array<PersonalInput> | null;
 };
 
 export type BatchHold = {
@@ -3174,7 +3303,7 @@ export type BatchHold = {
      */
     expires_in?: number | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3216,7 +3345,7 @@ export type BatchCapture = {
      */
     final?: boolean | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3264,7 +3393,7 @@ export type BatchReverse = {
      */
     entries?: Array<EntryInput> | null;
     /**
-     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: store an id of your own, not personal data that you may have to erase.
+     * Free-form, at most 16 KiB as JSON, at most 10 deep. A number that a double cannot represent is rejected: send it as a string. Every version stays in the log for ever: personal data that you may have to erase belongs in `personal` of a posting.
      */
     metadata?: Metadata | null;
     /**
@@ -3481,13 +3610,16 @@ export type Books = {
      * Why and since when nothing is posted; null: the books are active.
      */
     frozen: {
-        [key: string]: unknown;
+        at: string;
+        reason: string;
+        sequence: number;
     } | null;
     /**
      * Up to where the log was verified; null: never.
      */
     verified: {
-        [key: string]: unknown;
+        sequence: number;
+        at: string;
     } | null;
     /**
      * How far the keys of `indexed_metadata` are indexed.
@@ -3542,6 +3674,10 @@ export type JobProgress = {
 export type JobError = {
     code: string;
     message: string;
+    /**
+     * Of an import: the line of the file at fault.
+     */
+    line?: number;
 };
 
 export type JobOutput = {
@@ -3572,6 +3708,61 @@ export type Job = {
      * When it and its result are deleted, 7 days after its end.
      */
     expires_at: string | null;
+};
+
+export type Proof = {
+    /**
+     * Its leaf in the tree is `sequence` − 1.
+     */
+    sequence: number;
+    /**
+     * The exact text that is hashed: tenant, sequence, id, type, time, actor and request id of the event.
+     */
+    header: string;
+    /**
+     * Base64 of a `ledger.v1` message; null: redacted since.
+     */
+    payload: string | null;
+    /**
+     * SHA-256 of the payload as it was posted.
+     */
+    payload_hash: string;
+    /**
+     * The hash of the event before; of the first 64 zeros.
+     */
+    previous_hash: string;
+    /**
+     * sha256(`previous_hash` ‖ sha256(`header`) ‖ `payload_hash`), all as bytes. It is the data of the leaf.
+     */
+    hash: string;
+    /**
+     * From the leaf’s sibling up to the root: hashes of 32 bytes in base64.
+     */
+    path: Array<string>;
+    /**
+     * Signed note: origin, size and root of the tree, and its signatures.
+     */
+    checkpoint: string;
+};
+
+export type Consistency = {
+    old: number;
+    new: number;
+    /**
+     * Hashes of 32 bytes in base64.
+     */
+    path: Array<string>;
+};
+
+export type CheckpointKey = {
+    /**
+     * Name, id and public key, as C2SP signed-note has it.
+     */
+    vkey: string;
+    /**
+     * When another key took its place; null: it signs.
+     */
+    retired_at: string | null;
 };
 
 export type ReportColumn = {
@@ -3891,6 +4082,14 @@ export type TransactionPostedData = {
      * What it came from besides its entries; null: nothing.
      */
     origin: Origin | null;
+    /**
+     * Personal data. Only reads with `personal:read` open it.
+     */
+    personal: Array<Personal>;
+    /**
+     * Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.
+     */
+    redacted: Array<string>;
     metadata: Metadata;
     /**
      * Of a reversal: what is left to reverse of the transaction in `reverses`, by its entries; null: nothing.
@@ -4451,6 +4650,10 @@ export type TransactionRedactedData = {
      */
     redacted_sequence: number;
     /**
+     * Its id.
+     */
+    redacted_event_id: string;
+    /**
      * `description`, `reference` or `metadata.<key>`.
      */
     fields: Array<string>;
@@ -4658,6 +4861,8 @@ export type ErrorCode = 'invalid_json' | 'validation_failed' | 'invalid_delivery
 
 export type ExportFormat = 'ndjson' | 'csv';
 
+export type ProofFormat = 'json' | 'tlog-proof';
+
 export type HoldStatus = 'pending' | 'captured' | 'voided' | 'expired';
 
 export type LimitStatus = 'active' | 'paused';
@@ -4679,6 +4884,8 @@ export type ReportFormat = 'json' | 'csv' | 'xlsx' | 'pdf';
 export type ReportName = 'trial-balance' | 'balance-sheet' | 'income-statement' | 'cash-flow' | 'account-statement' | 'general-ledger' | 'journal';
 
 export type PeriodAction = 'close' | 'reopen';
+
+export type PersonalState = 'open' | 'sealed' | 'erased';
 
 export type Role = 'owner' | 'admin' | 'accountant' | 'viewer';
 
@@ -5666,6 +5873,10 @@ export type ListTransactionsCall = {
          */
         end_date?: string;
         /**
+         * Your own name of the person, for example a customer number.
+         */
+        subject?: string;
+        /**
          * A query that was kept under this name; parameters next to it win.
          */
         filter?: string;
@@ -5830,6 +6041,22 @@ export type GetTransactionResponses = {
 };
 
 export type GetTransactionResponse = GetTransactionResponses[keyof GetTransactionResponses];
+
+export type EraseSubjectCall = {
+    body: EraseSubjectRequest;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/subjects/erase';
+};
+
+export type EraseSubjectResponses = {
+    /**
+     * Erased
+     */
+    200: ErasedSubjectResult;
+};
+
+export type EraseSubjectResponse = EraseSubjectResponses[keyof EraseSubjectResponses];
 
 export type ListFiltersCall = {
     body?: never;
@@ -7111,6 +7338,137 @@ export type StreamEventsResponses = {
 
 export type StreamEventsResponse = StreamEventsResponses[keyof StreamEventsResponses];
 
+export type GetTransactionProofCall = {
+    body?: never;
+    path?: never;
+    query?: {
+        /**
+         * `tlog-proof`: the text of https://c2sp.org/tlog-proof.
+         */
+        format?: ProofFormat;
+    };
+    url: '/v1/tenants/{slug}/transactions/{transaction_id}/proof';
+};
+
+export type GetTransactionProofResponses = {
+    /**
+     * The proof
+     */
+    200: ProofResult;
+};
+
+export type GetTransactionProofResponse = GetTransactionProofResponses[keyof GetTransactionProofResponses];
+
+export type GetEventProofCall = {
+    body?: never;
+    path?: never;
+    query?: {
+        /**
+         * `tlog-proof`: the text of https://c2sp.org/tlog-proof.
+         */
+        format?: ProofFormat;
+    };
+    url: '/v1/tenants/{slug}/events/{sequence}/proof';
+};
+
+export type GetEventProofResponses = {
+    /**
+     * The proof
+     */
+    200: ProofResult;
+};
+
+export type GetEventProofResponse = GetEventProofResponses[keyof GetEventProofResponses];
+
+export type GetConsistencyCall = {
+    body?: never;
+    path?: never;
+    query: {
+        /**
+         * Size of the earlier tree.
+         */
+        old: number;
+        /**
+         * Size of the later tree, at most that of the newest checkpoint.
+         */
+        new: number;
+    };
+    url: '/v1/tenants/{slug}/tlog/consistency';
+};
+
+export type GetConsistencyResponses = {
+    /**
+     * The proof
+     */
+    200: GetConsistencyResult;
+};
+
+export type GetConsistencyResponse = GetConsistencyResponses[keyof GetConsistencyResponses];
+
+export type ListCheckpointKeysCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/keys';
+};
+
+export type ListCheckpointKeysResponses = {
+    /**
+     * The keys, first the one that signs
+     */
+    200: ListCheckpointKeysResult;
+};
+
+export type ListCheckpointKeysResponse = ListCheckpointKeysResponses[keyof ListCheckpointKeysResponses];
+
+export type GetCheckpointCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/checkpoint';
+};
+
+export type GetCheckpointResponses = {
+    /**
+     * The checkpoint
+     */
+    200: string;
+};
+
+export type GetCheckpointResponse = GetCheckpointResponses[keyof GetCheckpointResponses];
+
+export type GetTileEntriesCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/tile/entries/{tile}';
+};
+
+export type GetTileEntriesResponses = {
+    /**
+     * Entries
+     */
+    200: Blob | File;
+};
+
+export type GetTileEntriesResponse = GetTileEntriesResponses[keyof GetTileEntriesResponses];
+
+export type GetTileCall = {
+    body?: never;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/tlog/tile/{level}/{tile}';
+};
+
+export type GetTileResponses = {
+    /**
+     * Hashes
+     */
+    200: Blob | File;
+};
+
+export type GetTileResponse = GetTileResponses[keyof GetTileResponses];
+
 export type ListDeliveriesCall = {
     body?: never;
     path?: never;
@@ -7365,6 +7723,25 @@ export type GetKeySetResponses = {
 };
 
 export type GetKeySetResponse = GetKeySetResponses[keyof GetKeySetResponses];
+
+export type ImportLogCall = {
+    /**
+     * An export of events.
+     */
+    body: string;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{tenant_id}/import';
+};
+
+export type ImportLogResponses = {
+    /**
+     * Queued
+     */
+    202: JobResult;
+};
+
+export type ImportLogResponse = ImportLogResponses[keyof ImportLogResponses];
 
 export type ImportTransactionsCall = {
     /**

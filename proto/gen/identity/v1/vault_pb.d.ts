@@ -40,6 +40,33 @@ export declare type PersonalData = Message<"identity.v1.PersonalData"> & {
 export declare const PersonalDataSchema: GenMessage<PersonalData>;
 
 /**
+ * UnsealedOf is data to seal for a transaction.
+ *
+ * @generated from message identity.v1.UnsealedOf
+ */
+export declare type UnsealedOf = Message<"identity.v1.UnsealedOf"> & {
+  /**
+   * TypeID with the prefix `txn`.
+   *
+   * @generated from field: string transaction_id = 1;
+   */
+  transactionId: string;
+
+  /**
+   * 1 to 4, each of another subject.
+   *
+   * @generated from field: repeated identity.v1.PersonalData personal = 2;
+   */
+  personal: PersonalData[];
+};
+
+/**
+ * Describes the message identity.v1.UnsealedOf.
+ * Use `create(UnsealedOfSchema)` to create a new message.
+ */
+export declare const UnsealedOfSchema: GenMessage<UnsealedOf>;
+
+/**
  * @generated from message identity.v1.SealRequest
  */
 export declare type SealRequest = Message<"identity.v1.SealRequest"> & {
@@ -49,18 +76,11 @@ export declare type SealRequest = Message<"identity.v1.SealRequest"> & {
   tenantId: string;
 
   /**
-   * TypeID with the prefix `txn`.
+   * At most 4,000 data in all.
    *
-   * @generated from field: string transaction_id = 2;
+   * @generated from field: repeated identity.v1.UnsealedOf transactions = 2;
    */
-  transactionId: string;
-
-  /**
-   * 1 to 4, each of another subject.
-   *
-   * @generated from field: repeated identity.v1.PersonalData personal = 3;
-   */
-  personal: PersonalData[];
+  transactions: UnsealedOf[];
 };
 
 /**
@@ -104,7 +124,7 @@ export declare const SealedItemSchema: GenMessage<SealedItem>;
  */
 export declare type SealResponse = Message<"identity.v1.SealResponse"> & {
   /**
-   * In the order sent.
+   * All data in the order sent.
    *
    * @generated from field: repeated identity.v1.SealedItem sealed = 1;
    */
@@ -150,9 +170,18 @@ export declare type OpenRequest = Message<"identity.v1.OpenRequest"> & {
   tenantId: string;
 
   /**
+   * At most 4,000.
+   *
    * @generated from field: repeated identity.v1.SealedOf sealed = 2;
    */
   sealed: SealedOf[];
+
+  /**
+   * Answers no data: what could be opened is `sealed`.
+   *
+   * @generated from field: bool states_only = 3;
+   */
+  statesOnly: boolean;
 };
 
 /**
@@ -312,7 +341,7 @@ export declare const EraseSubjectResponseSchema: GenMessage<EraseSubjectResponse
  */
 export declare const VaultService: GenService<{
   /**
-   * Seal encrypts data for a transaction. An unknown subject is made. A second call answers other bytes for the same data.
+   * Seal encrypts data for transactions. An unknown subject is made. A second call answers other bytes for the same data.
    *
    * @generated from rpc identity.v1.VaultService.Seal
    */
@@ -322,7 +351,7 @@ export declare const VaultService: GenService<{
     output: typeof SealResponseSchema;
   },
   /**
-   * Open decrypts sealed data, at most 1,000 items. What is erased, or was sealed for another tenant or transaction, is answered without data.
+   * Open decrypts sealed data. What is erased, or was sealed for another tenant or transaction, is answered without data.
    *
    * @generated from rpc identity.v1.VaultService.Open
    */

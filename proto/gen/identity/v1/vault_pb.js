@@ -10,7 +10,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file identity/v1/vault.proto.
  */
 export const file_identity_v1_vault = /*@__PURE__*/
-  fileDesc("ChdpZGVudGl0eS92MS92YXVsdC5wcm90bxILaWRlbnRpdHkudjEiLQoMUGVyc29uYWxEYXRhEg8KB3N1YmplY3QYASABKAkSDAoEZGF0YRgCIAEoCSJlCgtTZWFsUmVxdWVzdBIRCgl0ZW5hbnRfaWQYASABKAkSFgoOdHJhbnNhY3Rpb25faWQYAiABKAkSKwoIcGVyc29uYWwYAyADKAsyGS5pZGVudGl0eS52MS5QZXJzb25hbERhdGEiQwoKU2VhbGVkSXRlbRISCgpzdWJqZWN0X2lkGAEgASgJEg0KBW5vbmNlGAIgASgMEhIKCmNpcGhlcnRleHQYAyABKAwiNwoMU2VhbFJlc3BvbnNlEicKBnNlYWxlZBgBIAMoCzIXLmlkZW50aXR5LnYxLlNlYWxlZEl0ZW0iSQoIU2VhbGVkT2YSFgoOdHJhbnNhY3Rpb25faWQYASABKAkSJQoEaXRlbRgCIAEoCzIXLmlkZW50aXR5LnYxLlNlYWxlZEl0ZW0iRwoLT3BlblJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEiUKBnNlYWxlZBgCIAMoCzIVLmlkZW50aXR5LnYxLlNlYWxlZE9mIloKCk9wZW5lZEl0ZW0SDQoFc3RhdGUYASABKAkSMAoIcGVyc29uYWwYAiABKAsyGS5pZGVudGl0eS52MS5QZXJzb25hbERhdGFIAIgBAUILCglfcGVyc29uYWwiNgoMT3BlblJlc3BvbnNlEiYKBWl0ZW1zGAEgAygLMhcuaWRlbnRpdHkudjEuT3BlbmVkSXRlbSI4ChJGaW5kU3ViamVjdFJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEg8KB3N1YmplY3QYAiABKAkiKQoTRmluZFN1YmplY3RSZXNwb25zZRISCgpzdWJqZWN0X2lkGAEgASgJImwKE0VyYXNlU3ViamVjdFJlcXVlc3QSEQoJdGVuYW50X2lkGAEgASgJEg8KB3N1YmplY3QYAiABKAkSDgoGcmVhc29uGAMgASgJEg0KBWFjdG9yGAQgASgJEhIKCnJlcXVlc3RfaWQYBSABKAkiPQoURXJhc2VTdWJqZWN0UmVzcG9uc2USEgoKc3ViamVjdF9pZBgBIAEoCRIRCgllcmFzZWRfbXMYAiABKAMyrwIKDFZhdWx0U2VydmljZRI7CgRTZWFsEhguaWRlbnRpdHkudjEuU2VhbFJlcXVlc3QaGS5pZGVudGl0eS52MS5TZWFsUmVzcG9uc2USOwoET3BlbhIYLmlkZW50aXR5LnYxLk9wZW5SZXF1ZXN0GhkuaWRlbnRpdHkudjEuT3BlblJlc3BvbnNlElAKC0ZpbmRTdWJqZWN0Eh8uaWRlbnRpdHkudjEuRmluZFN1YmplY3RSZXF1ZXN0GiAuaWRlbnRpdHkudjEuRmluZFN1YmplY3RSZXNwb25zZRJTCgxFcmFzZVN1YmplY3QSIC5pZGVudGl0eS52MS5FcmFzZVN1YmplY3RSZXF1ZXN0GiEuaWRlbnRpdHkudjEuRXJhc2VTdWJqZWN0UmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("ChdpZGVudGl0eS92MS92YXVsdC5wcm90bxILaWRlbnRpdHkudjEiLQoMUGVyc29uYWxEYXRhEg8KB3N1YmplY3QYASABKAkSDAoEZGF0YRgCIAEoCSJRCgpVbnNlYWxlZE9mEhYKDnRyYW5zYWN0aW9uX2lkGAEgASgJEisKCHBlcnNvbmFsGAIgAygLMhkuaWRlbnRpdHkudjEuUGVyc29uYWxEYXRhIk8KC1NlYWxSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRItCgx0cmFuc2FjdGlvbnMYAiADKAsyFy5pZGVudGl0eS52MS5VbnNlYWxlZE9mIkMKClNlYWxlZEl0ZW0SEgoKc3ViamVjdF9pZBgBIAEoCRINCgVub25jZRgCIAEoDBISCgpjaXBoZXJ0ZXh0GAMgASgMIjcKDFNlYWxSZXNwb25zZRInCgZzZWFsZWQYASADKAsyFy5pZGVudGl0eS52MS5TZWFsZWRJdGVtIkkKCFNlYWxlZE9mEhYKDnRyYW5zYWN0aW9uX2lkGAEgASgJEiUKBGl0ZW0YAiABKAsyFy5pZGVudGl0eS52MS5TZWFsZWRJdGVtIlwKC09wZW5SZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIlCgZzZWFsZWQYAiADKAsyFS5pZGVudGl0eS52MS5TZWFsZWRPZhITCgtzdGF0ZXNfb25seRgDIAEoCCJaCgpPcGVuZWRJdGVtEg0KBXN0YXRlGAEgASgJEjAKCHBlcnNvbmFsGAIgASgLMhkuaWRlbnRpdHkudjEuUGVyc29uYWxEYXRhSACIAQFCCwoJX3BlcnNvbmFsIjYKDE9wZW5SZXNwb25zZRImCgVpdGVtcxgBIAMoCzIXLmlkZW50aXR5LnYxLk9wZW5lZEl0ZW0iOAoSRmluZFN1YmplY3RSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIPCgdzdWJqZWN0GAIgASgJIikKE0ZpbmRTdWJqZWN0UmVzcG9uc2USEgoKc3ViamVjdF9pZBgBIAEoCSJsChNFcmFzZVN1YmplY3RSZXF1ZXN0EhEKCXRlbmFudF9pZBgBIAEoCRIPCgdzdWJqZWN0GAIgASgJEg4KBnJlYXNvbhgDIAEoCRINCgVhY3RvchgEIAEoCRISCgpyZXF1ZXN0X2lkGAUgASgJIj0KFEVyYXNlU3ViamVjdFJlc3BvbnNlEhIKCnN1YmplY3RfaWQYASABKAkSEQoJZXJhc2VkX21zGAIgASgDMq8CCgxWYXVsdFNlcnZpY2USOwoEU2VhbBIYLmlkZW50aXR5LnYxLlNlYWxSZXF1ZXN0GhkuaWRlbnRpdHkudjEuU2VhbFJlc3BvbnNlEjsKBE9wZW4SGC5pZGVudGl0eS52MS5PcGVuUmVxdWVzdBoZLmlkZW50aXR5LnYxLk9wZW5SZXNwb25zZRJQCgtGaW5kU3ViamVjdBIfLmlkZW50aXR5LnYxLkZpbmRTdWJqZWN0UmVxdWVzdBogLmlkZW50aXR5LnYxLkZpbmRTdWJqZWN0UmVzcG9uc2USUwoMRXJhc2VTdWJqZWN0EiAuaWRlbnRpdHkudjEuRXJhc2VTdWJqZWN0UmVxdWVzdBohLmlkZW50aXR5LnYxLkVyYXNlU3ViamVjdFJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Describes the message identity.v1.PersonalData.
@@ -20,81 +20,88 @@ export const PersonalDataSchema = /*@__PURE__*/
   messageDesc(file_identity_v1_vault, 0);
 
 /**
+ * Describes the message identity.v1.UnsealedOf.
+ * Use `create(UnsealedOfSchema)` to create a new message.
+ */
+export const UnsealedOfSchema = /*@__PURE__*/
+  messageDesc(file_identity_v1_vault, 1);
+
+/**
  * Describes the message identity.v1.SealRequest.
  * Use `create(SealRequestSchema)` to create a new message.
  */
 export const SealRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 1);
+  messageDesc(file_identity_v1_vault, 2);
 
 /**
  * Describes the message identity.v1.SealedItem.
  * Use `create(SealedItemSchema)` to create a new message.
  */
 export const SealedItemSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 2);
+  messageDesc(file_identity_v1_vault, 3);
 
 /**
  * Describes the message identity.v1.SealResponse.
  * Use `create(SealResponseSchema)` to create a new message.
  */
 export const SealResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 3);
+  messageDesc(file_identity_v1_vault, 4);
 
 /**
  * Describes the message identity.v1.SealedOf.
  * Use `create(SealedOfSchema)` to create a new message.
  */
 export const SealedOfSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 4);
+  messageDesc(file_identity_v1_vault, 5);
 
 /**
  * Describes the message identity.v1.OpenRequest.
  * Use `create(OpenRequestSchema)` to create a new message.
  */
 export const OpenRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 5);
+  messageDesc(file_identity_v1_vault, 6);
 
 /**
  * Describes the message identity.v1.OpenedItem.
  * Use `create(OpenedItemSchema)` to create a new message.
  */
 export const OpenedItemSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 6);
+  messageDesc(file_identity_v1_vault, 7);
 
 /**
  * Describes the message identity.v1.OpenResponse.
  * Use `create(OpenResponseSchema)` to create a new message.
  */
 export const OpenResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 7);
+  messageDesc(file_identity_v1_vault, 8);
 
 /**
  * Describes the message identity.v1.FindSubjectRequest.
  * Use `create(FindSubjectRequestSchema)` to create a new message.
  */
 export const FindSubjectRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 8);
+  messageDesc(file_identity_v1_vault, 9);
 
 /**
  * Describes the message identity.v1.FindSubjectResponse.
  * Use `create(FindSubjectResponseSchema)` to create a new message.
  */
 export const FindSubjectResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 9);
+  messageDesc(file_identity_v1_vault, 10);
 
 /**
  * Describes the message identity.v1.EraseSubjectRequest.
  * Use `create(EraseSubjectRequestSchema)` to create a new message.
  */
 export const EraseSubjectRequestSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 10);
+  messageDesc(file_identity_v1_vault, 11);
 
 /**
  * Describes the message identity.v1.EraseSubjectResponse.
  * Use `create(EraseSubjectResponseSchema)` to create a new message.
  */
 export const EraseSubjectResponseSchema = /*@__PURE__*/
-  messageDesc(file_identity_v1_vault, 11);
+  messageDesc(file_identity_v1_vault, 12);
 
 /**
  * VaultService encrypts personal data under a key of its subject, opens it, and erases subjects. Conventions and errors are those of IdentityService,

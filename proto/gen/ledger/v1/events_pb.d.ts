@@ -904,6 +904,13 @@ export declare type TransactionRedacted = Message<"ledger.v1.TransactionRedacted
    * @generated from field: bytes redacted_hash = 6;
    */
   redactedHash: Uint8Array;
+
+  /**
+   * TypeID with the prefix `evt`: the transaction's event.
+   *
+   * @generated from field: string event_id = 7;
+   */
+  eventId: string;
 };
 
 /**

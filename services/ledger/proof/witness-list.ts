@@ -1,13 +1,12 @@
 // The witnesses that cosign checkpoints (C2SP tlog-witness), as an operator lists them.
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { sha256 } from '../../platform/digest.ts';
+import { keyIdOf } from './note.ts';
 
 /** Who cosigns checkpoints. */
 export interface Witness {
   /** Of its key. */
   name: string;
-  /** The first four bytes of the hash of name and key. */
-  keyId: Buffer;
+  keyId: number;
   /** Ed25519. */
   key: KeyObject;
   /** Submission prefix, without a slash at its end. */
@@ -38,10 +37,9 @@ export function readWitnesses(text: string): Witness[] | string {
 function readKey(vkey: string): Omit<Witness, 'url'> | undefined {
   const [, name = '', id = '', encoded = ''] = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(vkey) ?? [];
   const bytes = Buffer.from(encoded, 'base64');
-  const keyId = Buffer.from(id, 'hex');
   if (bytes.length !== 33 || bytes[0] !== cosignatureType || bytes.toString('base64') !== encoded) return undefined;
-  const expected = sha256(Buffer.concat([Buffer.from(`${name}\n`), bytes])).subarray(0, 4);
-  if (!keyId.equals(expected)) return undefined;
+  const keyId = keyIdOf(name, cosignatureType, bytes.subarray(1));
+  if (keyId !== Number.parseInt(id, 16)) return undefined;
   return { name, keyId, key: createPublicKey({ key: Buffer.concat([spkiPrefix, bytes.subarray(1)]), format: 'der', type: 'spki' }) };
 }
 

@@ -1,0 +1,109 @@
+// The watch: a change of any row by the database's owner freezes its tenant alone, and nothing else does.
+import { startAuditor, type RunningAuditor } from '../../../test/auditor.ts';
+import { openAudit, type Audit } from '../../../test/audit.ts';
+import { fillLedger } from '../../../test/full-ledger.ts';
+import { entries, newTenant, refusal } from '../../../test/ledger.ts';
+import { until } from '../../../test/polling.ts';
+
+let audit: Audit;
+let auditor: RunningAuditor;
+const client = () => audit.ledger.client;
+const booksOf = async (tenantId: string) => (await client().getBooks({ tenantId })).books!;
+const lines = entries('till debit 1.00 NGN', 'wallet credit 1.00 NGN');
+const posting = (tenantId: string) => ({ tenantId, entries: lines });
+
+beforeAll(async () => {
+  audit = await openAudit();
+  // All the time, as far as rests allow.
+  auditor = await startAuditor(audit.ledger.database, { verifyMs: 1 });
+});
+afterAll(async () => {
+  await auditor.end();
+  await audit.end();
+});
+
+async function tenantWithPostings(count: number) {
+  const { tenantId, tenant } = newTenant();
+  for (const accountCode of ['till', 'wallet']) await client().createAccount({ tenantId, accountCode, name: accountCode, type: 'asset' });
+  const post = async (more: number) => {
+    const postings = Array.from({ length: more }, () => posting(tenantId));
+    await client().postTransactions({ postings });
+  };
+  await post(count);
+  return { tenantId, tenant, post };
+}
+const verifiedThrough = (tenantId: string, sequence: bigint) =>
+  until(
+    () => booksOf(tenantId),
+    ({ verified, frozen }) => frozen !== undefined || (verified?.sequence ?? 0n) >= sequence,
+  );
+
+test('a log that grows while it is walked in steps is verified, and so is one with events of every kind', async () => {
+  const { tenantId, post } = await tenantWithPostings(990);
+  const full = newTenant();
+  await fillLedger(client(), full.tenantId);
+  // More than the last step takes come meanwhile.
+  for (let more = 0; more < 10; more++) await post(140);
+  const books = await verifiedThrough(tenantId, 2_392n);
+  expect(books).toMatchObject({ status: 'active', verified: { sequence: 2_392n } });
+  expect(books.verified!.atMs).toBeLessThanOrEqual(BigInt(Date.now()));
+  const { head } = (await audit.owner.query<{ head: bigint }>('select max(sequence) as head from log where tenant_id = $1', [full.tenant]))
+    .rows[0]!;
+  expect(await verifiedThrough(full.tenantId, head)).toMatchObject({ status: 'active' });
+}, 60_000);
+
+// Each in a table of another kind: the log, rows that stay as they are, rows that change, and rows too many.
+const damage = [
+  `update log set actor = 'nobody' where tenant_id = $1 and sequence = 3`,
+  `update entries set amount = amount + 1 where tenant_id = $1 and sequence = 3`,
+  `update balances set debits = debits + 1, credits = credits + 1 where tenant_id = $1`,
+  `insert into transaction_metadata values ($1, '', '', 1)`,
+  `delete from heads where tenant_id = $1`,
+];
+const found = [
+  /event 3 does not have the hash of its content/,
+  /entries \(account_id .*, sequence 3, position 0\): amount is "1.01", by the log "1.00"/,
+  /balances \(.*\): .*credits is "0.01", by the log "0.00"/,
+  /transaction_metadata has 1 row without an event/,
+  /heads is missing/,
+];
+
+test('a row that its owner changes freezes the tenant alone, with what differs as the reason', async () => {
+  const other = await tenantWithPostings(1);
+  const tenants = await Promise.all(damage.map(() => tenantWithPostings(1)));
+  for (const { tenantId } of tenants) await verifiedThrough(tenantId, 3n);
+  for (const [index, statement] of damage.entries()) await audit.change(tenants[index]!.tenant, statement);
+  for (const [index, { tenantId }] of tenants.entries()) {
+    const { frozen, verified } = await until(
+      () => booksOf(tenantId),
+      ({ status }) => status === 'frozen',
+    );
+    expect(frozen!.reason).toMatch(found[index]!);
+    expect(frozen!.reason).toMatch(/^verification found [1-9][0-9]* differences?: /);
+    expect(verified).toMatchObject({ sequence: 3n });
+    expect(await refusal(client().postTransaction({ posting: posting(tenantId) }))).toMatchObject({ reason: 'books_frozen' });
+    expect((await client().listTransactions({ tenantId })).transactions.length).toBe(1);
+  }
+  await client().postTransaction({ posting: posting(other.tenantId) });
+  expect(await verifiedThrough(other.tenantId, 4n)).toMatchObject({ status: 'active' });
+  const shown = await auditor.metrics.metrics();
+  expect(shown).toContain(`ledger_frozen_tenants ${damage.length}\n`);
+  expect(shown).toMatch(/ledger_verified_events_total [1-9]/);
+  const { rows } = await audit.operator.query<{ report: string; findings: number }>(
+    'select findings, report from verifications where tenant_id = $1',
+    [tenants[0]!.tenant],
+  );
+  expect(rows[0]).toMatchObject({ findings: 1, report: expect.stringMatching(found[0]!) as string });
+}, 60_000);
+
+test('two auditors do not walk one tenant at once', async () => {
+  const { tenantId, tenant } = newTenant();
+  const lock = (name: string) => audit.operator.query(`select ${name}(hashtextextended('walk ' || $1, 0))`, [tenant]);
+  await lock('pg_advisory_lock');
+  await client().createAccount({ tenantId, accountCode: 'till', name: 'till', type: 'asset' });
+  const other = await tenantWithPostings(1);
+  await verifiedThrough(other.tenantId, 3n);
+  expect((await booksOf(tenantId)).verified).toBeUndefined();
+  await lock('pg_advisory_unlock');
+  await verifiedThrough(tenantId, 1n);
+});

@@ -1,0 +1,180 @@
+// Walks every log and its tables again and again, as `verify` does, at a tenth of a core. A difference freezes its tenant.
+import { setTimeout as pause } from 'node:timers/promises';
+import { Counter, type Registry } from 'prom-client';
+import { openGauges } from '../../platform/gauges.ts';
+import { withClient, type Client, type Pool } from '../../platform/postgres.ts';
+import type { Logger } from '../../platform/telemetry.ts';
+import { Findings, pluralize } from '../audit/findings.ts';
+import { checkPublishedOffset, inTenantTransaction, snapshot } from '../audit/operator.ts';
+import { indexState, projections, type Projection } from '../audit/projections.ts';
+import { verifyTenant } from '../audit/verify.ts';
+import { Walk } from '../audit/walk.ts';
+import { Budget } from './budget.ts';
+import { freezeTenant } from './freeze.ts';
+import { countWatched, dueTenants, progressOf, recordWalk, tryLockWalk, unlockWalk, type Progress } from './watch-rows.ts';
+
+/** What the watch needs. */
+export interface WatchOptions {
+  /** Three connections with `app.indexer` on, whose statements may take minutes. */
+  pool: Pool;
+  /** Each tenant is walked at least so often, milliseconds; small ones more often. */
+  everyMs: number;
+  /** Between looks where nothing is due, milliseconds. */
+  pollMs: number;
+  /** It rests so many times as long as it works; 9 unless given: a tenth of a core. */
+  restFactor?: number;
+  logger: Logger;
+  metrics: Registry;
+}
+
+// After a look at many tenants that found nothing it rests longer.
+const lookFactor = 10;
+/** After its walk has failed a tenant is left alone for so long, milliseconds. */
+const backOffMs = 60_000;
+/** What may be left of a log for the last step, which compares the rest in one snapshot. */
+const lastEvents = 500n;
+
+/** A walk that is on its way. */
+interface Underway {
+  client: Client;
+  tenant: string;
+  tables: Projection[];
+  startedMs: number;
+  workedMs: number;
+}
+
+/** Walks tenants: one with a short log and one with a long log at a time. Several processes may run: each walk is one's alone. */
+export class Watch {
+  private readonly options: WatchOptions;
+  private readonly closed = new AbortController();
+  private readonly budget: Budget;
+  /** Until when tenants are left alone, `performance.now()`. */
+  private readonly failed = new Map<string, number>();
+  private readonly events: Counter;
+  private readonly seconds: Counter;
+  private readonly lanes: Promise<unknown>;
+
+  constructor(options: WatchOptions) {
+    this.options = options;
+    this.budget = new Budget(options.restFactor ?? 9, this.closed.signal);
+    const registers = [options.metrics];
+    this.events = new Counter({ name: 'ledger_verified_events_total', help: 'Events that whole walks have compared', registers });
+    this.seconds = new Counter({
+      name: 'ledger_verification_seconds_total',
+      help: 'Time that walks have worked, without rests',
+      registers,
+    });
+    const gauge = openGauges(options.metrics, () => countWatched(options.pool));
+    gauge('ledger_frozen_tenants', 'Tenants whose changes are refused, because verification has found something', ({ frozen }) => frozen);
+    gauge(
+      'ledger_verification_age_seconds',
+      'How long ago a tenant was last walked, of all the longest',
+      ({ oldestSeconds }) => oldestSeconds,
+    );
+    this.lanes = Promise.all([this.lane(false), this.lane(true)]);
+  }
+
+  /** Ends both walks after their step. */
+  async close(): Promise<void> {
+    this.closed.abort();
+    await this.lanes;
+  }
+
+  private async lane(isLong: boolean): Promise<void> {
+    const { pool, pollMs, logger } = this.options;
+    const { signal } = this.closed;
+    while (!signal.aborted) {
+      const started = performance.now();
+      const hasWalked = await withClient(pool, (client) => this.walkNext(client, isLong)).catch((error: unknown) => {
+        if (!signal.aborted) logger.warn({ err: error }, 'a walk has failed');
+        return false;
+      });
+      const restMs = Math.max(pollMs, lookFactor * (performance.now() - started));
+      if (!hasWalked) await pause(restMs, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** Walks the first tenant that is due; false: none is. */
+  private async walkNext(client: Client, isLong: boolean): Promise<boolean> {
+    const { everyMs } = this.options;
+    for (const tenant of await dueTenants(client, isLong, everyMs)) {
+      if (this.closed.signal.aborted) return false;
+      if ((this.failed.get(tenant) ?? 0) > performance.now() || !(await tryLockWalk(client, tenant))) continue;
+      this.failed.set(tenant, performance.now() + backOffMs);
+      // Another process may have walked it since the list was read.
+      const isDue = (await dueTenants(client, isLong, everyMs, tenant)).length > 0;
+      if (isDue) await this.walk({ client, tenant, tables: await projections(client), startedMs: Date.now(), workedMs: 0 });
+      await unlockWalk(client, tenant);
+      this.failed.delete(tenant);
+      if (isDue) return true;
+    }
+    return false;
+  }
+
+  private async walk(one: Underway): Promise<void> {
+    const { pool, logger } = this.options;
+    const { tenant, tables } = one;
+    const report: string[] = [];
+    const walked = await this.walkInSteps(one, new Findings((line) => report.push(line)));
+    if (!walked) return;
+    let { walk } = walked;
+    if (report.length > 0 && !walked.isFrozen) {
+      // What happened between two steps may look like a difference: one snapshot decides.
+      const inSteps = report.splice(0);
+      const findings = new Findings((line) => report.push(line));
+      await this.step(one, findings, async () => {
+        walk = await verifyTenant(one.client, { tenant, tables, findings });
+      });
+      const found = `verification found ${pluralize(findings.count, 'difference')}: ${report[0]}`;
+      if (findings.count > 0) await freezeTenant(pool, logger, tenant, found);
+      else logger.warn({ tenant, differences: inSteps }, 'a whole verification does not confirm what a walk in steps has found');
+    }
+    const { events, last } = walk;
+    const { startedMs, workedMs } = one;
+    await recordWalk(pool, tenant, { startedMs, workedMs, events, last, findings: report.length, report });
+    this.events.inc(events);
+  }
+
+  /**
+   * Walks a log with a short snapshot for each step, so that vacuum is not held up, until so few events are left that the last step compares them
+   * with all that they have changed. Ends at the first findings. Null: the tenant is deleted, or the watch is closed.
+   */
+  private async walkInSteps(one: Underway, findings: Findings): Promise<{ walk: Walk; isFrozen: boolean } | null> {
+    const { client, tenant, tables } = one;
+    let walk: Walk | undefined;
+    let progress: Progress | undefined;
+    let round = { end: 0n, left: Infinity, isHurried: false };
+    for (let isLast = false; !isLast && findings.count === 0;) {
+      const work = async () => {
+        const { head, indexed, isDeleted } = (progress = await progressOf(client, tenant));
+        if (isDeleted) return;
+        walk ??= new Walk({ tenant, tables, findings, indexes: await indexState(client, tenant) });
+        const { sequence } = walk.last;
+        if (sequence >= round.end) {
+          // A log may grow while it is walked. Where that does not halve what is left, it is walked without rests, which come later.
+          const left = Number(head - sequence);
+          const isSlow = left > round.left / 2;
+          // Events that are not indexed wait for the last step: their words and volumes are missing until then.
+          isLast = head - sequence <= lastEvents || indexed <= sequence || (isSlow && round.isHurried);
+          round = { end: head < indexed ? head : indexed, left, isHurried: round.isHurried || isSlow };
+        }
+        if (!isLast) {
+          await walk.next(client, { until: indexed, indexed });
+          return;
+        }
+        while (await walk.next(client, { indexed }));
+        await walk.end(client);
+        await checkPublishedOffset(client, tenant, findings);
+      };
+      await this.step(one, findings, work, !round.isHurried);
+      if (progress?.isDeleted || this.closed.signal.aborted) return null;
+    }
+    return walk && progress ? { walk, isFrozen: progress.isFrozen } : null;
+  }
+
+  private async step(one: Underway, findings: Findings, work: () => Promise<void>, rest = true): Promise<void> {
+    const workedMs = await this.budget.run(() => inTenantTransaction(one.client, one.tenant, snapshot, findings, work), rest);
+    one.workedMs += workedMs;
+    this.seconds.inc(workedMs / 1_000);
+  }
+}

@@ -1,0 +1,28 @@
+// Checks of the sealed personal data of a posting. What is in it only identity can tell.
+import type { SealedData } from '../../proto/gen/ledger/v1/events_pb.js';
+import { checkedId, invalid } from './fields.ts';
+import type { ValidatedPosting } from './mapping.ts';
+
+const maxItems = 4;
+// 4 KiB and the tag of AES-256-GCM.
+const [nonceBytes, tagBytes, maxBytes] = [12, 16, 4_112];
+
+/** Adds sealed data to a posting. Throws {@link Refusal} naming the field. */
+export function addPersonal(validated: ValidatedPosting, personal: SealedData[]): void {
+  if (personal.length > maxItems) throw invalid('personal', 'max', String(personal.length), `personal must have at most ${maxItems} items`);
+  personal.forEach(({ subjectId, nonce, ciphertext }, index) => {
+    const path = `personal[${index}]`;
+    checkedId(`${path}.subject_id`, 'subj', subjectId);
+    if (personal.findIndex((other) => other.subjectId === subjectId) < index)
+      throw invalid(`${path}.subject_id`, 'unique', subjectId, `${path}.subject_id is there already`);
+    if (nonce.length !== nonceBytes || ciphertext.length <= tagBytes || ciphertext.length > maxBytes)
+      throw invalid(
+        `${path}.ciphertext`,
+        'max',
+        '',
+        `${path} must have a nonce of ${nonceBytes} bytes and at most ${maxBytes} of ciphertext`,
+      );
+    validated.bytes += 100 + ciphertext.length;
+  });
+  validated.personal = personal;
+}
