@@ -142,7 +142,7 @@ test('two auditors at once, killed at any moment, sign one history', async () =>
       async () => (await checkpoints()).length,
       (count) => count > more,
     );
-  for (let kill = 0; kill < 3; kill++) {
+  for (let kill = 0; kill < 2; kill++) {
     const before = (await checkpoints()).length;
     const pair = [auditor('auditor'), auditor('auditor-2')];
     await hasSigned(before + 3);
@@ -162,7 +162,7 @@ test('two auditors at once, killed at any moment, sign one history', async () =>
   await children.end();
   const rows = await checkpoints();
   const kept = await filesOf(tenantId);
-  expect(rows.length).toBeGreaterThan(9);
+  expect(rows.length).toBeGreaterThan(6);
   for (const each of [...rows, ...kept]) expect([each.size, each.root]).toEqual([each.size, rootAt(each.size)]);
   for (const { note, size: own } of rows) expect(readCheckpoint(note)).toMatchObject({ origin: `${proofOrigin}/${tenantId}`, size: own });
   // Each was on the disk before it was in the database.
@@ -284,6 +284,7 @@ test('of old days each key’s last checkpoint stays', async () => {
     from checkpoints, generate_series(0, 59) n where tenant_id = $1 and checkpoints.size = 2`;
   await admin([copies, [tenant]]);
   // Once a day for each process.
+  await endAuditors();
   await start(50);
   await post();
   const left = await until(checkpoints, (all) => all.length < 50);
