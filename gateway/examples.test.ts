@@ -111,6 +111,7 @@ test('the examples of the document are accepted as they stand, from registration
     'listTransactions',
     'getVolume',
     'getTransaction',
+    'redactTransaction',
     'listEvents',
     'getAccount',
     'getBooks',

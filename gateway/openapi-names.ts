@@ -27,7 +27,13 @@ export const verbs: Record<string, Record<string, string>> = {
     usage: 'getLimitUsage',
   },
   transactions: {
-    ...{ post: 'postDouble', 'post-single': 'postSingle', exchange: 'postExchange', reverse: 'reverseTransaction' },
+    ...{
+      post: 'postDouble',
+      'post-single': 'postSingle',
+      exchange: 'postExchange',
+      reverse: 'reverseTransaction',
+      redact: 'redactTransaction',
+    },
     ...{ batch: 'submitBatch', import: 'importTransactions', list: 'listTransactions', get: 'getTransaction' },
   },
   subjects: { erase: 'eraseSubject' },

@@ -73,6 +73,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   updateBooks: 'accounts:write',
   closePeriod: 'periods:close',
   reopenPeriod: 'periods:reopen',
+  redactTransaction: 'personal:manage',
   updateLimit: 'accounts:write',
   getBalance: 'balances:read',
   listBalanceHistory: 'balances:read',

@@ -161,6 +161,7 @@ describe('the commands of the documents', () => {
 
   const missing = ['curl', 'bash'].filter((program) => spawnSync(program, ['--version']).error !== undefined);
   const hasGrpcurl = spawnSync('grpcurl', ['--version']).error === undefined;
+  const runsPython = spawnSync('python3', ['--version']).error === undefined;
   const ready = missing.length === 0 ? test : test.skip;
 
   beforeAll(async () => {
@@ -229,7 +230,11 @@ describe('the commands of the documents', () => {
 
   for (const page of withCommands) {
     const script = commandsOf(page).join('\n');
-    const isReady = missing.length === 0 && (hasGrpcurl || !script.includes('grpcurl')) && (hasPython || page !== inPython);
+    const isReady =
+      missing.length === 0 &&
+      (hasGrpcurl || !script.includes('grpcurl')) &&
+      (runsPython || !script.includes('python3 ')) &&
+      (hasPython || page !== inPython);
     const name = `the commands of ${page} do what they say`;
     const runs = async () => {
       saveFiles(page);
@@ -267,6 +272,12 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/month-end.md': [
     /"closing_balance":"-3\.00"[\s\S]*"through":"\d{4}-03-31"[\s\S]*SETTLEMENT-NGN[\s\S]*\{"sequence":\d+,/,
   ],
+  'gateway/docs/how-to/prove-a-transaction.md': [
+    /(verified: event \d+ of \d+, transaction\.posted evt_\w+ of [^\n]* signed: txn_\w+ [^\n]*)\n\1\nstatus 1\nc2sp\.org\/tlog-proof@v1\n/,
+  ],
+  'gateway/docs/how-to/keep-a-checkpoint.md': [
+    /verified: the first \d+ of \d+ events of \S+ have not changed\nverified: \d+ events of \S+ follow the rules, \d+ of them are signed, /,
+  ],
   'gateway/docs/how-to/prove-a-balance.md': [/\n(\d+) events fit, head [0-9a-f]{64}\n/],
   'gateway/docs/how-to/receive-webhooks.md': [/"secret": ?"whsec_/, /"name": ?"Authorization", ?"value": ?null/],
   'gateway/docs/how-to/retry-safely.md': [/HTTP\/1\.1 201[\s\S]*HTTP\/1\.1 200[\s\S]*idempotent-replayed: true/i],
@@ -287,6 +298,9 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/print-reports.md': [
     /"report":"trial-balance"[\s\S]*"report":"balance-sheet"[\s\S]*"report":"income-statement"[\s\S]*"amount":"50\.00"[\s\S]*"report":"cash-flow"/,
     /FEES-2,Card fees[^\n]*,50\.00[\s\S]*\n%PDF-\n[\s\S]*"amount":"150\.00"[\s\S]*\naccount_code,currency,transaction_id/,
+  ],
+  'gateway/docs/how-to/move-a-log.md': [
+    /^verified[\s\S]*"status":"succeeded"[\s\S]*"source_tenant_id":"tenant_[\s\S]*"checkpoint":"localhost\/tenant_[\s\S]*^nothing has changed$/m,
   ],
   'gateway/docs/how-to/find-and-export.md': [
     /"indexed_metadata":\["order_id","shop"\][\s\S]*"order_id":"A-1009"[\s\S]*"order_id":"A-1009"[\s\S]*"reference":"INV-2041"/,

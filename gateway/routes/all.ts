@@ -32,6 +32,7 @@ import { passwordRoutes } from './passwords.ts';
 import { periodRoutes } from './periods.ts';
 import { postingRoutes } from './postings.ts';
 import { proofRoutes } from './proofs.ts';
+import { redactionRoutes } from './redactions.ts';
 import { reportsRoutes } from './reports.ts';
 import { reversalRoutes } from './reversals.ts';
 import { statisticsRoutes } from './statistics.ts';
@@ -67,6 +68,7 @@ export function registerRoutes(app: App, parts: Services & Operations & OidcSett
   postingRoutes(app, parts);
   exchangeRoutes(app, parts);
   reversalRoutes(app, parts);
+  redactionRoutes(app, parts);
   batchRoutes(app, parts);
   importRoutes(app, parts);
   transactionRoutes(app, parts);

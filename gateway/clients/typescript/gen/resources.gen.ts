@@ -159,6 +159,8 @@ export interface Resources {
     /** Reverse a transaction, or a part of it. Posts the mirror of all that is left of it, or of `amount` or `entries`. Several parts never exceed the transaction (`reversal_exceeded`); `unreversed` shows what is left, and `reversed_by` names the reversal that completed it. After that, and for a reversal itself: `already_reversed`. Without `entries` errors name the entries of the reversal, in the order of the original. The same request with the same key is answered 200 with what the first one has made, as it is now. Another request with that key is rejected (`idempotency_key_reused`). Requests are the same if they have the same transaction and body, however amounts and metadata are written. Keys are per tenant, whichever API key sends them. A rejected request does not use up its key. After a 503, or without an answer within 10 seconds, send the same request again with the same key. If you retry earlier and are rejected, check 10 seconds later by `idempotency_key` whether the first request has posted. Without a key a second call for all that is left is rejected, but one for a part reverses a second part: send a key. */
     reverse(transactionId: string, body: T.ReverseTransactionCall['body'] | undefined, options: T.ReverseTransactionCall['query'] & CallOptions & { dry_run: true }): Promise<T.TransactionOrDryRunData>;
     reverse(transactionId: string, body?: T.ReverseTransactionCall['body'], options?: T.ReverseTransactionCall['query'] & CallOptions): Promise<T.TransactionData>;
+    /** Redact texts of a transaction. For what slipped in: removes texts from a posted transaction for ever, also from its event, searches, exports and stored deliveries, which end even if they are pending. Finished jobs with results are deleted, because they may hold the texts. `redacted` names the fields; amounts stay, and so do the event’s hash and all proofs. */
+    redact(transactionId: string, body: T.RedactTransactionCall['body'], options?: CallOptions): Promise<T.TransactionData>;
     /** Post, hold, capture, void and reverse many at once. An item is the body of its route with `op`, its key, and `hold_id` or `transaction_id` where the route has it in the path. Items are decided in their order. The body may have 4 MiB. The header `Idempotency-Key` is rejected. */
     batch(body: T.SubmitBatchCall['body'], options: T.SubmitBatchCall['query'] & CallOptions & { dry_run: true }): Promise<T.BatchOrDryRunData>;
     batch(body: T.SubmitBatchCall['body'], options?: T.SubmitBatchCall['query'] & CallOptions): Promise<T.BatchData>;
@@ -249,7 +251,7 @@ export interface Resources {
     result(jobId: string, options?: CallOptions): Promise<Response>;
   };
   exports: {
-    /** Export the audit trail. Oldest first, with all that the hashes are made of: `hash` is sha256(previous hash ‖ sha256(`header`) ‖ sha256(`payload`)), where `payload` is the base64 of a `ledger.v1` message. */
+    /** Export the audit trail. Oldest first, with all that the hashes are made of: `hash` is sha256(previous hash ‖ sha256(`header`) ‖ sha256(`payload`)), where `payload` is the base64 of a `ledger.v1` message. Of a redacted event `payload` is null, `payload_hash` is that of what was posted, and `redacted_payload` is what stands. The last line has a `checkpoint` where one was signed for exactly these events. */
     events(options?: T.ExportEventsCall['query'] & CallOptions): Promise<Response>;
     /** Export transactions. Oldest first, as `GET …/transactions` shows them, and with its filters. CSV has a row for each, without its entries. */
     transactions(options?: T.ExportTransactionsCall['query'] & CallOptions): Promise<Response>;
@@ -406,6 +408,7 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
     post: {"method":"POST","path":"/v1/tenants/{slug}/transactions/double-entry","by":"key","body":"application/json","takesKey":true,"repeatable":true},
     exchange: {"method":"POST","path":"/v1/tenants/{slug}/transactions/exchange","by":"key","body":"application/json","takesKey":true,"repeatable":true},
     reverse: {"method":"POST","path":"/v1/tenants/{slug}/transactions/{transaction_id}/reverse","by":"key","body":"application/json","takesKey":true,"repeatable":true},
+    redact: {"method":"POST","path":"/v1/tenants/{slug}/transactions/{transaction_id}/redact","by":"key","body":"application/json"},
     batch: {"method":"POST","path":"/v1/tenants/{slug}/transactions/batch","by":"key","body":"application/json","repeatable":true},
     get: {"method":"GET","path":"/v1/tenants/{slug}/transactions/{transaction_id}","by":"key","repeatable":true},
     import: {"method":"POST","path":"/v1/tenants/{slug}/transactions/import","by":"key","body":"application/x-ndjson","answer":"response","repeatable":true},
