@@ -157,6 +157,7 @@ describe('the OpenAPI document', () => {
         'GET /v1/tenants/{slug}/transactions/{transaction_id}',
         'POST /v1/tenants/{slug}/subjects/erase',
         'POST /v1/tenants/{slug}/transactions/{transaction_id}/reverse',
+        'POST /v1/tenants/{slug}/transactions/{transaction_id}/redact',
         'GET /v1/tenants/{slug}/holds',
         'POST /v1/tenants/{slug}/holds',
         'GET /v1/tenants/{slug}/holds/{hold_id}',

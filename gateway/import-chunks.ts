@@ -2,7 +2,7 @@
 import { ConnectError } from '@connectrpc/connect';
 import { entriesOf, maxEntries, type Item } from './batch-items.ts';
 import { ApiError, apiErrorOf } from './errors.ts';
-import { LineSplitter, type Line } from './ndjson.ts';
+import { LineSplitter, type Line } from '../services/platform/ndjson.ts';
 
 /** A line as an item. */
 export interface ImportedLine {

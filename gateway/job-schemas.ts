@@ -14,7 +14,13 @@ export const jobSchemas: Record<string, Schema> = {
     kind: { ...string, description: 'Of a report: its name.' },
     status: word(statuses),
     progress: record({ done: integer, total: { ...integer, description: '0: not known yet.' } }),
-    error: orNull(record({ code: string, message: string }), 'Why it failed; null: it did not.'),
+    error: orNull(
+      {
+        ...record({ code: string, message: string, line: { ...integer, description: 'Of an import: the line of the file at fault.' } }),
+        required: ['code', 'message'],
+      },
+      'Why it failed; null: it did not.',
+    ),
     result: orNull(record({ content_type: string, bytes: long, sha256: string }), 'null: there is none yet.'),
     created_at: time,
     finished_at: maybe(time),
@@ -58,7 +64,7 @@ export function jobRecord(job: Job | undefined): Record<string, unknown> {
     kind: job.kind,
     status: job.status,
     progress: { done: Number(job.done), total: Number(job.total) },
-    error: error ? { code: error.code, message: error.message } : null,
+    error: error ? { code: error.code, message: error.message, ...(error.line !== undefined && { line: Number(error.line) }) } : null,
     result: result ? { content_type: result.contentType, bytes: Number(result.bytes), sha256: result.sha256 } : null,
     created_at: timeOf(job.createdMs),
     finished_at: finishedMs === undefined ? null : timeOf(finishedMs),

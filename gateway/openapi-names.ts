@@ -12,7 +12,7 @@ export const verbs: Record<string, Record<string, string>> = {
   user: { get: 'getUser', audit: 'listUserAudit' },
   tenants: {
     ...{ create: 'createTenant', list: 'listTenants', update: 'updateTenant', audit: 'listAudit' },
-    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant' },
+    ...{ suspend: 'suspendTenant', resume: 'resumeTenant', close: 'closeTenant', reopen: 'reopenTenant', import: 'importLog' },
   },
   members: { list: 'listMembers', update: 'updateMember', remove: 'removeMember' },
   invitations: { create: 'createInvitation', list: 'listInvitations', delete: 'deleteInvitation', accept: 'acceptInvitation' },
@@ -27,7 +27,13 @@ export const verbs: Record<string, Record<string, string>> = {
     usage: 'getLimitUsage',
   },
   transactions: {
-    ...{ post: 'postDouble', 'post-single': 'postSingle', exchange: 'postExchange', reverse: 'reverseTransaction' },
+    ...{
+      post: 'postDouble',
+      'post-single': 'postSingle',
+      exchange: 'postExchange',
+      reverse: 'reverseTransaction',
+      redact: 'redactTransaction',
+    },
     ...{ batch: 'submitBatch', import: 'importTransactions', list: 'listTransactions', get: 'getTransaction' },
   },
   subjects: { erase: 'eraseSubject' },
@@ -94,7 +100,7 @@ const namesByFields: Record<string, string> = {
   'transaction? hold?': 'BatchItemData',
   'key status': 'IndexStatus',
   'done total': 'JobProgress',
-  'code message': 'JobError',
+  'code message line?': 'JobError',
   'content_type bytes sha256': 'JobOutput',
   'sequence hash at': 'AsRecorded',
   'account_code name type currency opening_balance closing_balance debits credits lines': 'AccountStatement',

@@ -51,6 +51,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   resumeTenant: 'owner',
   closeTenant: 'owner',
   reopenTenant: 'owner',
+  importLog: 'owner',
   // Audit.
   listAudit: 'admin',
   listUserAudit: 'user',
@@ -72,6 +73,7 @@ const allowed: Record<string, 'anyone' | 'user' | Role | Scope> = {
   updateBooks: 'accounts:write',
   closePeriod: 'periods:close',
   reopenPeriod: 'periods:reopen',
+  redactTransaction: 'personal:manage',
   updateLimit: 'accounts:write',
   getBalance: 'balances:read',
   listBalanceHistory: 'balances:read',
@@ -208,6 +210,7 @@ test.each(roles)(
       if (!isAtLeast(role, allowed[operation.id] as Role)) {
         expect(answer).toEqual([operation.id, 403, 'forbidden', 'Bearer realm="ledger", error="insufficient_scope"']);
       } else if (operation.method === 'GET') expect(answer).toEqual([operation.id, 200, undefined, null]);
+      else if (operation.id === 'importLog') expect(answer).toEqual([operation.id, 415, 'unsupported_media_type', null]);
       else expect(answer).toEqual([operation.id, 413, 'payload_too_large', null]);
     }
   },

@@ -83,7 +83,13 @@ const data: Record<EventType, object> = {
   },
   'subject.erased': { subject_id: `subj_${ofMoment}`, reason: 'The customer asked for it', sequence: 37 },
   'transaction.redacted': {
-    ...{ transaction_id: transaction.transaction_id, redacted_sequence: 31, fields: ['description'], reason: 'A name slipped in' },
+    ...{
+      transaction_id: transaction.transaction_id,
+      redacted_event_id: 'evt_01jd1zq5v8e6n9w2k4m7p3r5t8',
+      redacted_sequence: 31,
+      fields: ['description'],
+      reason: 'A name slipped in',
+    },
     ...{ payload_hash: '5a'.repeat(32), redacted_hash: 'b3'.repeat(32), sequence: 38 },
   },
   'log.imported': { tenant_id: `tenant_${ofMoment}`, size: 30, root: 'c4'.repeat(32), checkpoint: null, sequence: 1 },

@@ -9,7 +9,7 @@ import { until } from './polling.ts';
 export const tables = [
   ...['heads', 'log', 'accounts', 'transactions', 'entries', 'balances', 'parts', 'holds', 'hold_entries', 'definitions', 'velocity'],
   ...['shifted_transactions', 'shifted_entries', 'shifted_months', 'books', 'periods', 'transaction_metadata'],
-  ...['transaction_texts', 'volumes', 'redactions'],
+  ...['transaction_texts', 'volumes', 'redactions', 'subject_transactions', 'erased_subjects'],
 ];
 const kept = [...tables, 'relay_marks'];
 

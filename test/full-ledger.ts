@@ -1,4 +1,5 @@
 // A tenant's ledger with events of every kind, for tests of the audit.
+import { newId } from '../services/platform/ids.ts';
 import { capture, holdCalls, release } from './hold-commands.ts';
 import { entries, refusal, type LedgerClient } from './ledger.ts';
 
@@ -39,6 +40,26 @@ export async function fillLedger(client: LedgerClient, tenantId: string): Promis
   await hold(client, tenantId);
   await client.redactTransaction({ tenantId, transactionId: slip, fields: ['reference'], reason: 'a name', actor: 'k' });
   await date(client, tenantId);
+  await erase(client, tenantId);
+}
+
+/** Postings with sealed data of two subjects, of whom one is erased. */
+async function erase(client: LedgerClient, tenantId: string): Promise<void> {
+  const subjects = [newId('subj'), newId('subj')];
+  const [first = '', second = ''] = subjects;
+  for (const ids of [subjects, [first], [second]]) {
+    const personal = ids.map((subjectId) => ({ subjectId, nonce: Buffer.alloc(12), ciphertext: Buffer.alloc(40, 'x') }));
+    const posting = { tenantId, entries: entries('till debit 1.00 NGN', 'SETTLEMENT-NGN credit 1.00 NGN'), personal };
+    const { transaction } = await client.postTransaction({ posting });
+    expect(transaction!.personal.map(({ subjectId }) => subjectId)).toEqual(ids);
+  }
+  const [once, again] = [
+    await client.eraseSubject({ tenantId, subjectId: first }),
+    await client.eraseSubject({ tenantId, subjectId: first }),
+  ];
+  expect(again).toEqual(once);
+  const { transactions } = await client.listTransactions({ tenantId, subjectId: second, accountCode: 'till' });
+  expect(transactions.map(({ personal }) => personal.length)).toEqual([1, 2]);
 }
 
 /** Postings of each kind that count at another time than they are recorded, of which two are in one month. */

@@ -1,22 +1,18 @@
 // Import of any number of transactions and holds as NDJSON, an item a line. The report is streamed while the lines arrive.
-import { PassThrough, Readable } from 'node:stream';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Readable } from 'node:stream';
 import { Type } from 'typebox';
 import { mustEnd } from '../auth.ts';
 import { readItem, timeOfItem } from '../batch-items.ts';
-import { ApiError } from '../errors.ts';
 import { flag, object, oneOf } from '../fields.ts';
 import { ChunkReader } from '../import-chunks.ts';
 import { runImport } from '../import.ts';
 import { parseBody } from '../json.ts';
-import { longUploads } from '../malformed-http.ts';
 import { dryRunQuery } from '../payment-fields.ts';
 import type { App } from '../request-context.ts';
 import type { Services } from '../services.ts';
 import { submit } from '../submit.ts';
+import { ndjson, openBytes, refuseCompressed, withUploads } from '../uploads.ts';
 import { refuseKeyHeader } from './batch.ts';
-
-const ndjson = 'application/x-ndjson';
 
 const importQuery = object({
   stop_on_error: Type.Optional({
@@ -37,20 +33,9 @@ const exampleReport = [
   { ...{ line: 3, posted: 2, replayed: 0, failed: 1 }, done: true },
 ];
 
-/** How long a client may go on sending after an answer that ended early. */
-const lingerMs = 5_000;
-
 /** `POST /transactions/import`. */
 export function importRoutes(app: App, services: Services): void {
-  // Its parser of bodies is not that of the other routes.
-  void app.register((scoped: App, _options, done) => {
-    scoped.removeAllContentTypeParsers();
-    scoped.addContentTypeParser(ndjson, (_request, payload, parsed) => parsed(null, payload));
-    const message = `the body must be ${ndjson} in UTF-8`;
-    scoped.addContentTypeParser('*', (_request, _payload, parsed) => parsed(new ApiError('unsupported_media_type', { message })));
-    importRoute(scoped, services);
-    done();
-  });
+  withUploads(app, (scoped) => importRoute(scoped, services));
 }
 
 function importRoute(app: App, services: Services): void {
@@ -98,7 +83,7 @@ function importRoute(app: App, services: Services): void {
         const timeZone = await services.times.zoneFor(request.caller.tenantId, timeOfItem(item));
         return readItem({ request, whole: Object(item) as object, timeZone }, item);
       };
-      const reader = new ChunkReader(openLines(request, reply, sent, services.shutdown), read, () => !sent.readableEnded);
+      const reader = new ChunkReader(openBytes(request, reply, sent, services.shutdown), read, () => !sent.readableEnded);
       const report = runImport({
         reader,
         submit: (commands) => submit(services, request, commands, { dryRun, waitsForCapacity: true }),
@@ -111,36 +96,4 @@ function importRoute(app: App, services: Services): void {
       return reply.send(Readable.from(report));
     },
   );
-}
-
-function refuseCompressed({ headers }: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
-  const isPlain = (headers['content-encoding'] ?? 'identity').toLowerCase() === 'identity';
-  const options = { message: 'the body must not be compressed', headers: { 'accept-encoding': 'identity' } };
-  done(isPlain ? undefined : new ApiError('unsupported_media_type', options));
-}
-
-/** The bytes of a request, which end early when the process begins to stop. A body may take any time; what is left of it is read and dropped. */
-function openLines({ raw }: FastifyRequest, reply: FastifyReply, body: Readable, shutdown: AbortSignal): Readable {
-  const { socket } = raw;
-  const bytes = new PassThrough();
-  const end = () => {
-    body.unpipe(bytes);
-    bytes.end();
-  };
-  // The reader gets the error; it may not have begun to read.
-  bytes.on('error', () => undefined);
-  body.pipe(bytes);
-  shutdown.addEventListener('abort', end);
-  longUploads.add(socket);
-  reply.raw.once('finish', () => {
-    raw.resume();
-    setTimeout(() => raw.complete || raw.destroy(), lingerMs).unref();
-  });
-  reply.raw.once('close', () => {
-    shutdown.removeEventListener('abort', end);
-    longUploads.delete(socket);
-    body.unpipe(bytes);
-    bytes.destroy(raw.complete ? undefined : new Error('the client has left'));
-  });
-  return bytes;
 }

@@ -9,6 +9,7 @@ import { BadSetting, Settings } from '../platform/settings.ts';
 import { changeDeadLetters } from './outbox/dead-letters.ts';
 import { pluralize } from './audit/findings.ts';
 import { parseHeads, printHeads } from './audit/stored-heads.ts';
+import { importFile } from './log-import/file.ts';
 import { features, switchPollMs } from './feature-switch.ts';
 import { openOperator } from './audit/operator.ts';
 import { rebuild } from './audit/rebuild.ts';
@@ -21,6 +22,7 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
        rebuild [--tenant ID]           derive every projection from the log and replace it
        redrive [--tenant ID]           publish rejected events again
        discard [--tenant ID]           discard rejected events: they stay in the log and are not published
+       import FILE --tenant ID         write an export of events as the log of a tenant that has none, with its hashes
        enable payments books proof     let holds, limits and the like, effective times and periods, personal data and freezes be used;
                                        every ledger must run a version that has them`;
 
@@ -72,6 +74,11 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
     }
     return true;
   },
+  async import(client, { tenant = '', operands: [file = ''] }) {
+    const { sequence, hash } = await importFile(client, tenant, file);
+    print(`${pluralize(Number(sequence), 'event')} imported, the last with the hash ${hash.toString('hex')}`);
+    return true;
+  },
   async rebuild(client, { tenant, check }) {
     const { tenants, events, findings, repaired } = await rebuild(client, { tenant, check }, print);
     const outcome = repaired === 0 ? verdict(findings) : `${pluralize(repaired, 'tenant')} repaired, ${verdict(findings)}`;
@@ -84,6 +91,7 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
 const words: Record<string, readonly string[]> = { enable: features };
 
 function takesWords(name: string, operands: string[]): boolean {
+  if (name === 'import') return operands.length === 1;
   const known = words[name];
   return known ? operands.length > 0 && operands.every((word) => known.includes(word)) : operands.length === 0;
 }
@@ -115,7 +123,10 @@ async function main(): Promise<boolean> {
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   const misplaced =
-    (check && name !== 'rebuild') || (headsFile !== undefined && name !== 'verify') || (id !== undefined && name === 'enable');
+    (check && name !== 'rebuild') ||
+    (headsFile !== undefined && name !== 'verify') ||
+    (id !== undefined && name === 'enable') ||
+    (id === undefined && name === 'import');
   if (!command || !takesWords(name, more) || misplaced) throw new StartFailure(usage);
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
   if (tenant === null) throw new StartFailure(`--tenant ${String(id)} is not a tenant's id`);

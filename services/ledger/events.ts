@@ -15,7 +15,8 @@ import {
   TransactionRedactedSchema,
   type Event,
 } from '../../proto/gen/ledger/v1/events_pb.js';
-import { toId } from '../platform/ids.ts';
+import { uuidArray } from '../platform/arrays.ts';
+import { toId, toUuid } from '../platform/ids.ts';
 import { epochMs, readTenant, type Connections } from '../platform/postgres.ts';
 import { ownTraceparent } from '../platform/trace.ts';
 import { genesisHash, type EventType } from './log.ts';
@@ -48,16 +49,40 @@ export async function listEvents(
   afterSequence: bigint,
   limit: number,
 ): Promise<{ events: Event[]; hasMore: boolean }> {
-  const [rows] = await readTenant<[EventRow[]]>(pool, tenant, {
-    name: 'list_events',
-    // Including the one before, for its hash.
-    text: `select ${eventColumns} from log where tenant_id = $1 and sequence >= $2 order by sequence limit $3`,
-    values: [tenant, afterSequence, limit + 2],
-  });
+  const [rows, imported] = await readTenant<[EventRow[], object[]]>(
+    pool,
+    tenant,
+    {
+      name: 'list_events',
+      // Including the one before, for its hash.
+      text: `select ${eventColumns} from log where tenant_id = $1 and sequence >= $2 order by sequence limit $3`,
+      values: [tenant, afterSequence, limit + 2],
+    },
+    { name: 'has_import', text: `select from log where tenant_id = $1 and sequence = 1 and type = 'log.imported'`, values: [tenant] },
+  );
   const first = rows[0]?.sequence === afterSequence ? 1 : 0;
   const last = first + countFitting(rows.slice(first), limit);
   const events = rows.slice(first, last).map((row, index) => eventOf(tenant, row, rows[first + index - 1]?.hash ?? genesisHash));
+  if (imported.length > 0) await correctPositions(pool, tenant, events);
   return { events, hasMore: rows.length > last };
+}
+
+// Events that were imported name positions of the log from which they came.
+async function correctPositions(pool: Connections, tenant: string, events: Event[]): Promise<void> {
+  const named = events.flatMap(({ data }): { id: string | null; record: { sequence: bigint } }[] => {
+    if (data.case === 'transactionRedacted') return [{ id: toUuid('txn', data.value.transactionId), record: data.value }];
+    const isOfHold = data.case === 'transactionPosted' || data.case === 'holdCreated' || data.case === 'holdEnded';
+    return isOfHold && data.value.hold ? [{ id: toUuid('hold', data.value.hold.holdId), record: data.value.hold }] : [];
+  });
+  if (named.length === 0) return;
+  const [rows] = await readTenant<[{ id: string; sequence: bigint }[]]>(pool, tenant, {
+    name: 'positions_of_ids',
+    text: `select id, sequence from holds where tenant_id = $1 and id = any($2::uuid[])
+      union all select id, sequence from transactions where tenant_id = $1 and id = any($2::uuid[])`,
+    values: [tenant, uuidArray(named.map(({ id }) => id))],
+  });
+  const positions = new Map(rows.map(({ id, sequence }) => [id, sequence]));
+  for (const { id, record } of named) record.sequence = positions.get(id ?? '') ?? record.sequence;
 }
 
 /** The event of a row of the log. */

@@ -5,7 +5,7 @@ import type { HoldRow } from './holds.ts';
 import type { ValidatedPosting } from './mapping.ts';
 
 /** Columns and joins that read a hold `h` with its newest event. Row-level security keeps a coalesce that is no sub-select out of the index. */
-export const currentColumns = 'h.tenant_id, h.id, coalesce(p.number, 0) as parts, l.type, l.payload';
+export const currentColumns = 'h.tenant_id, h.id, h.sequence, coalesce(p.number, 0) as parts, l.type, l.payload';
 export const joinNewest = `left join lateral (
     select number, sequence from parts where tenant_id = h.tenant_id and of = h.id order by number desc limit 1) p on true
   cross join lateral (
@@ -32,7 +32,6 @@ export async function targetHolds(client: Client, commands: ValidatedPosting[]):
 export interface UsedHoldRow extends HoldRow {
   idempotency_key: string;
   fingerprint: Buffer;
-  sequence: bigint;
 }
 
 /** The holds that were made under these keys. */
@@ -40,7 +39,7 @@ export async function usedHoldKeys(client: Client, holds: ValidatedPosting[]): P
   if (holds.length === 0) return [];
   const { rows } = await client.query<UsedHoldRow>({
     name: 'used_hold_keys',
-    text: `select h.idempotency_key, h.fingerprint, h.sequence, ${currentColumns}
+    text: `select h.idempotency_key, h.fingerprint, ${currentColumns}
       from unnest($1::uuid[], $2::text[]) as wanted (tenant, key),
         lateral (select * from holds where tenant_id = wanted.tenant and idempotency_key = wanted.key offset 0) h ${joinNewest}`,
     values: [uuidArray(holds.map(({ tenant }) => tenant)), textArray(holds.map(({ idempotencyKey }) => idempotencyKey))],

@@ -35,10 +35,8 @@ export interface HoldFilter extends TimeRange {
   expiresBeforeMs?: bigint | undefined;
 }
 
-type ListedRow = HoldRow & { sequence: bigint };
-
 interface Rows {
-  rows: ListedRow[];
+  rows: HoldRow[];
   /** The position before which nothing was examined; null at the end. */
   nextBefore: bigint | null;
 }
@@ -59,7 +57,7 @@ export async function listHolds(
 ): Promise<{ holds: HoldRecord[]; nextCursor: string }> {
   const scope: CursorScope = ['holds', tenant, filter];
   const position = positionOf(scope, cursor, sequencePosition);
-  const rows: ListedRow[] = [];
+  const rows: HoldRow[] = [];
   let nextBefore = position === null ? undefined : BigInt(position);
   for (let turn = 0; turn < maxTurns; turn++) {
     const read = await readRows(pool, tenant, filter, nextBefore, limit + 1);
@@ -80,7 +78,7 @@ async function readRows(pool: Connections, tenant: string, filter: HoldFilter, b
   const range = logRangeOf(query, filter, before);
   const { positions, conditions } = searchOf(query, filter, range);
   const count = conditions.length === 0 ? wanted : examined;
-  const [answers] = await readTenant<[({ examined_to: bigint | null } & (ListedRow | { sequence: null }))[]]>(pool, tenant, {
+  const [answers] = await readTenant<[({ examined_to: bigint | null } & (HoldRow | { sequence: null }))[]]>(pool, tenant, {
     // The page first, then its records one by one, as transactions are listed.
     text: `${range.with}, positions as materialized (${positions} limit ${count}),
       page as materialized (
@@ -90,7 +88,7 @@ async function readRows(pool: Connections, tenant: string, filter: HoldFilter, b
       select examined.last as examined_to, record.*
       from (select (select min(sequence) from positions having count(*) = ${count}) as last) as examined
       left join (page cross join lateral (
-        select h.sequence, ${currentColumns} from (
+        select ${currentColumns} from (
           select * from holds where tenant_id = $1 and sequence = page.sequence offset 0) h ${joinNewest}) as record) on true
       order by record.sequence desc`,
     values: query.values,

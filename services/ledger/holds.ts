@@ -32,6 +32,8 @@ export interface HoldRow {
   tenant_id: string;
   /** UUID. */
   id: string;
+  /** Position of its `hold.created`. */
+  sequence: bigint;
   type: EventType;
   payload: Buffer;
   parts: number;
@@ -40,7 +42,7 @@ export interface HoldRow {
 }
 
 /** A hold from its newest event, which carries it whole. */
-export function currentHold({ id, type, payload, parts, created }: HoldRow): CurrentHold {
+export function currentHold({ id, sequence, type, payload, parts, created }: HoldRow): CurrentHold {
   const first = type === 'hold.created' ? payload : created;
   const made = first ? fromBinary(HoldCreatedSchema, first) : undefined;
   const record =
@@ -50,6 +52,8 @@ export function currentHold({ id, type, payload, parts, created }: HoldRow): Cur
         ? decodePosted(payload).hold
         : fromBinary(HoldEndedSchema, payload).hold;
   if (!record) throw new Error(`the newest event of hold ${id} is without the hold`);
+  // An event that was imported has the position in the log from which it came.
+  record.sequence = sequence;
   return { record, parts, counted: countedOf(made?.uses) };
 }
 

@@ -10,7 +10,7 @@ const second = {
   url: () => (settings.optional('AUDITOR_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('AUDITOR_DATABASE_URL')),
   tables: auditorTables,
   adds: auditorAdds,
-  calls: ['find_texts', 'freeze_tenant'],
+  calls: ['find_texts', 'freeze_tenant', 'begin_import', 'import_rows'],
 };
 const schema = { names: migrationNames, migrations, appendOnly, kept, owned: ownerTables, second };
 

@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Code, ConnectError, createClient, type Client, type HandlerContext } from '@connectrpc/connect';
 import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js';
+import { AuditService } from '../../proto/gen/ledger/v1/audit_pb.js';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { startGrpcServer } from '../../test/grpc-server.ts';
 import { until as untilResult } from '../../test/polling.ts';
@@ -346,4 +347,45 @@ test('a proxy for the world outside is sent neither a call nor the token', async
     if (before === undefined) delete process.env['http_proxy'];
     else process.env['http_proxy'] = before;
   }
+});
+
+test('requests that are streamed arrive as fast as they are taken, and an answer before their end ends them', async () => {
+  let taken = 0;
+  const served = await startGrpcServer({
+    services: [AuditService],
+    routes: (router) =>
+      router.service(AuditService, {
+        async importLog(requests) {
+          for await (const { part } of requests) {
+            if (part.case === 'start') continue;
+            if (++taken === 40) throw refuse(Code.FailedPrecondition, { reason: 'books_not_empty', message: 'taken' });
+            await pause(2);
+          }
+          return { job: { id: `job_${taken}` } };
+        },
+      }),
+  });
+  opened.push(() => served.close());
+  const client = createClient(AuditService, callerOf([served]));
+  let sent = 0;
+  let hasEnded = false;
+  const requests = async function* (count: number) {
+    yield { part: { case: 'start' as const, value: { tenantId: 't' } } };
+    try {
+      for (sent = 0; sent < count; sent++) yield { part: { case: 'bytes' as const, value: Buffer.alloc(500_000) } };
+    } finally {
+      hasEnded = true;
+    }
+  };
+  expect(await client.importLog(requests(3), { timeoutMs: 20_000 })).toMatchObject({ job: { id: 'job_3' } });
+  hasEnded = false;
+  taken = 0;
+  await expect(client.importLog(requests(10_000), { timeoutMs: 20_000 })).rejects.toMatchObject({ rawMessage: 'taken' });
+  await until(() => hasEnded);
+  expect(sent).toBeLessThan(200);
+  const breaks = async function* () {
+    yield* requests(1);
+    throw new Error('the client has left');
+  };
+  await expect(client.importLog(breaks(), { timeoutMs: 20_000 })).rejects.toThrow('the client has left');
 });

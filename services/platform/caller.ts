@@ -1,20 +1,11 @@
 // Calls another service over grpc-js, as a Connect transport, so that calls are typed by the generated code.
 import { setTimeout as pause } from 'node:timers/promises';
-import { create, fromBinary, toBinary, type DescMessage, type DescMethod, type MessageShape } from '@bufbuild/protobuf';
+import { create, toBinary, type DescMessage, type DescMethod } from '@bufbuild/protobuf';
 import { Code, ConnectError, type CallOptions, type Transport } from '@connectrpc/connect';
-import { findTrailerError } from '@connectrpc/connect/protocol-grpc';
-import {
-  Client,
-  Metadata,
-  connectivityState,
-  credentials,
-  status,
-  type ChannelOptions,
-  type ServiceError,
-  type StatusObject,
-} from '@grpc/grpc-js';
+import { Client, Metadata, connectivityState, credentials, type ChannelOptions } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, type Resolve } from './addresses.ts';
+import { ask, listen, upload } from './calls.ts';
 import { isRefusal, type RefusalInfo } from './errors.ts';
 import type { Encoder } from './fast-unary.ts';
 
@@ -108,7 +99,8 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
         return await call(replica, until - performance.now());
       } catch (error) {
         const { code, rawMessage } = error as ConnectError;
-        const isSafe = retried.includes(method) || rawMessage.startsWith(unsent);
+        // Requests of a stream can't be read again.
+        const isSafe = method.methodKind !== 'client_streaming' && (retried.includes(method) || rawMessage.startsWith(unsent));
         // A service that says why it is unavailable speaks for all replicas.
         if (attempt === maxAttempts || !isSafe || code !== Code.Unavailable || isRefusal(error)) throw error;
         await pause(50 * attempt);
@@ -120,6 +112,8 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
     unary: (method, signal, timeoutMs = defaultTimeoutMs, header, input) =>
       inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.unary(method, signal, leftMs, header, input)),
     async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      if (method.methodKind === 'client_streaming')
+        return inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.stream(method, signal, leftMs, header, input));
       const request = await onlyOf(input);
       return inTurn(method, signal, timeoutMs, (replica, leftMs) => replica.stream(method, signal, leftMs, header, only(request)));
     },
@@ -154,10 +148,15 @@ function openReplica(address: string, metadata: Metadata, maxMessageBytes: numbe
       }
     },
     async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
+      const answered = { stream: true as const, service: method.parent, method, header: noHeaders, trailer: noHeaders };
+      if (method.methodKind === 'client_streaming') {
+        const answer = await upload(client, method, input, { metadata: withHeaders(metadata, header), timeoutMs, signal });
+        return { ...answered, message: only(answer) };
+      }
       const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
       const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
       const first = await answers.next();
-      return { stream: true, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: begunWith(first, answers) };
+      return { ...answered, message: begunWith(first, answers) };
     },
   };
   return { replica, client, state };
@@ -167,7 +166,7 @@ async function* only<Message>(message: Message): AsyncGenerator<Message> {
   yield message;
 }
 
-/** The request of a call; only answers are streamed. */
+/** The request of a call whose answers are streamed. */
 async function onlyOf<Message>(input: AsyncIterable<Message>): Promise<Message> {
   for await (const message of input) return message;
   throw new ConnectError('a call without a request', Code.InvalidArgument);
@@ -212,81 +211,6 @@ function withHeaders(metadata: Metadata, headers: CallOptions['headers']): Metad
   const entries = isIterable ? (headers as Iterable<[string, string]>) : Object.entries(headers as Record<string, string>);
   for (const [name, value] of entries) own.set(name, value);
   return own;
-}
-
-interface Question {
-  message: Buffer;
-  metadata: Metadata;
-  timeoutMs: number;
-  signal: AbortSignal | undefined;
-}
-
-/** Rejects with a ConnectError. Calls on the channel itself: the client's interceptors and stack traces cost as much again. */
-function ask<Output extends DescMessage>(
-  client: Client,
-  { parent, name, output }: DescMethod & { output: Output },
-  { message, metadata, timeoutMs, signal }: Question,
-): Promise<MessageShape<Output>> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(new ConnectError('the caller has canceled', Code.Canceled));
-    const call = client.getChannel().createCall(`/${parent.typeName}/${name}`, Date.now() + timeoutMs, null, null, null);
-    const cancel = () => call.cancelWithStatus(status.CANCELLED, 'the caller has canceled');
-    let answer: Buffer | undefined;
-    call.start(metadata, {
-      onReceiveMetadata: () => undefined,
-      onReceiveMessage: (bytes: Buffer) => (answer = bytes),
-      onReceiveStatus: (ended) => {
-        signal?.removeEventListener('abort', cancel);
-        if (ended.code !== status.OK) return reject(asConnectError(ended));
-        try {
-          resolve(fromBinary(output, answer as Buffer));
-        } catch (error) {
-          reject(new ConnectError(`the answer is not a ${output.typeName}`, Code.Internal, undefined, undefined, error));
-        }
-      },
-    });
-    call.startRead();
-    call.sendMessageWithContext({}, message);
-    call.halfClose();
-    signal?.addEventListener('abort', cancel);
-  });
-}
-
-/** The messages of an answer, read as fast as they are taken; the call is canceled where that ends early. Throws ConnectErrors. */
-async function* listen<Output extends DescMessage>(
-  client: Client,
-  { parent, name, output }: DescMethod & { output: Output },
-  { message, metadata, timeoutMs, signal }: Question,
-): AsyncGenerator<MessageShape<Output>, void> {
-  if (signal?.aborted) throw new ConnectError('the caller has canceled', Code.Canceled);
-  const call = client.makeServerStreamRequest(
-    `/${parent.typeName}/${name}`,
-    (bytes: Buffer) => bytes,
-    (bytes) => fromBinary(output, bytes),
-    message,
-    metadata,
-    { deadline: Date.now() + timeoutMs },
-  );
-  // It may still report that it was canceled when nobody reads it any more.
-  call.on('error', () => undefined);
-  const cancel = () => call.cancel();
-  signal?.addEventListener('abort', cancel);
-  try {
-    for await (const answer of call) yield answer as MessageShape<Output>;
-  } catch (error) {
-    throw asConnectError(error as ServiceError);
-  } finally {
-    signal?.removeEventListener('abort', cancel);
-    cancel();
-  }
-}
-
-function asConnectError({ code, details, metadata }: Pick<StatusObject, 'code' | 'details' | 'metadata'>): ConnectError {
-  const [bytes] = metadata.get('grpc-status-details-bin') as Buffer[];
-  const trailers: Record<string, string> = bytes
-    ? { 'grpc-status-details-bin': bytes.toString('base64') }
-    : { 'grpc-status': String(code), 'grpc-message': encodeURIComponent(details.toWellFormed()) };
-  return findTrailerError(new Headers(trailers)) ?? new ConnectError(details);
 }
 
 /** What a service answered when it refused a call; null where the failure was none, but a time-out or a lost connection. */

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Browser, Page } from 'playwright-core';
 import { buildIfStale, builds } from '../../deploy/local/stale-build.ts';
 import type { Cluster } from '../cluster.ts';
-import { newWallet, type Customer } from '../customer.ts';
+import { deposit, newWallet, type Customer } from '../customer.ts';
 import { addMember } from '../members.ts';
 import { sharedCluster } from '../shared-cluster.ts';
 import { axeFaults, chromiumPath, newProfile, startBrowser } from './browser.ts';
@@ -164,6 +164,28 @@ const countOf = async (amount: string): Promise<number> => {
     for (const name of ['Check', 'Post']) expect(await page.getByRole('button', { name, exact: true }).isDisabled()).toBe(true);
     expect(await axeFaults(page)).toEqual([]);
     expect(faults).toEqual([]);
+    await context.close();
+  });
+
+  test('shows personal data to those who may read it, until its subject is erased', async () => {
+    const { tenant } = customer;
+    const personal = [{ subject: 'customer-7', data: { name: 'Ada of Number 11' } }];
+    const { transaction } = (await customer.post('transactions/double-entry', deposit('31.11', { personal }))).body.data;
+    const { context, page, faults } = await openAs(
+      { browser, url },
+      tenant.owner,
+      `/t/${tenant.slug}/transactions/${transaction.transaction_id}`,
+    );
+    await page.getByText('Ada of Number 11').waitFor();
+    await page.getByRole('link', { name: 'Settings' }).first().click();
+    await page.getByLabel('Subject').fill('customer-7');
+    await page.getByRole('button', { name: 'Erase…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Erase', exact: true }).click();
+    await page.getByText('The subject is erased.').waitFor();
+    expect(await axeFaults(page)).toEqual([]);
+    await page.goBack();
+    await page.getByText('Erased', { exact: true }).waitFor();
+    expect([await page.getByText('Ada of Number 11').count(), faults]).toEqual([0, []]);
     await context.close();
   });
 });

@@ -124,6 +124,16 @@ test('no secret is logged, whether made, shown, sent, mistyped or refused', asyn
   keep('rotated webhook secret', (await post(`${path}/webhooks/secret/rotate`, {})).body.data.webhook_config.secret);
   await post(`${path}/webhooks/test`, {});
   await post(`${path}/accounts`, { account_code: 'A', name: 'A', type: 'asset' });
+  const subject = keep('name of a subject', `customer-${randomBytes(8).toString('hex')}`);
+  const data = { name: keep('personal data', `Ada ${randomBytes(8).toString('hex')}`) };
+  const line = { account_code: 'A', amount: '1.00', side: 'debit', currency: 'NGN' };
+  for (const given of [
+    { subject, data },
+    { subject, data, more: 1 },
+  ])
+    await post(`${path}/transactions`, { ...line, personal: [given] });
+  expect((await cluster.rest('GET', `${path}/transactions?subject=${subject}`, { key })).body.data.transactions).toHaveLength(1);
+  for (const name of [subject, `${subject}\u0000`]) await post(`${path}/subjects/erase`, { subject: name });
   await receiver.count(2);
   expect(secrets.size).toBeGreaterThan(15);
   expect(leaked()).toEqual([]);

@@ -15,6 +15,7 @@ import { session } from '../session.ts';
 import { useMissing, useRead, useTenant, useWrite } from '../tenant.tsx';
 import { chooseTheme, readTheme, type Theme } from '../theme.ts';
 import { words as shared } from '../words.ts';
+import { EraseSection } from './personal.tsx';
 
 const words = texts.settings;
 
@@ -24,6 +25,7 @@ export function SettingsPage(): ReactElement {
     <Page title={words.title} lead={words.lead}>
       <Appearance />
       <BooksSection />
+      <EraseSection />
       <LoginSection />
     </Page>
   );

@@ -14,6 +14,7 @@ import { TAccounts } from '../parts/t-accounts.tsx';
 import { EffectiveTime, Time } from '../parts/time.tsx';
 import { useRead, useTenant } from '../tenant.tsx';
 import { DeliveryTable } from './delivery-table.tsx';
+import { PersonalSection } from './personal.tsx';
 import { ProofSection } from './proof.tsx';
 import { ReverseDialog } from './reverse.tsx';
 
@@ -72,6 +73,7 @@ function TransactionView({ transaction }: { transaction: Transaction }): ReactEl
       <Section title={common.metadata}>
         <MetadataView metadata={transaction.metadata} />
       </Section>
+      <PersonalSection transaction={transaction} />
       <EventSection transaction={transaction} />
       <ProofSection
         name={transaction.transaction_id}

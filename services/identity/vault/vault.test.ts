@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
+import { withClient } from '../../../deploy/local/databases.ts';
 import { newEncryptionKey } from '../../../deploy/local/secrets.ts';
 import { freshDatabase, type FreshDatabase } from '../../../test/cluster.ts';
 import { newTenant, newUser, startIdentity, type RunningIdentity } from '../../../test/identity.ts';
@@ -128,6 +129,12 @@ test('an erasure that the ledger does not answer is finished by the job, once, a
   expect(events.map(({ type, data, actor }) => [type, data.value, actor])).toMatchObject([
     ['subject.erased', { subjectId: toId('subj', item!.subject), reason: 'asked for' }, 'key'],
   ]);
+  // While the books are frozen nothing is erased at all.
+  await withClient(ledger.database.adminUrl, (admin) => admin.query('select freeze_tenant($1, $2)', [tenant, 'a row differs']));
+  await expect(erasures.checkOpen(tenantId)).rejects.toMatchObject({
+    reason: 'books_frozen',
+    message: 'the books are frozen: a row differs',
+  });
   await vault.erase(tenant, 'ada', context);
   await expect(vaultWith(key).find(tenant, 'ada')).rejects.toMatchObject({ reason: 'subject_not_found' });
   await expect(vault.erase(tenant, 'nobody', context)).rejects.toMatchObject({ reason: 'subject_not_found' });

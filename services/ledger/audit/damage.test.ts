@@ -146,6 +146,8 @@ const another: Record<string, string> = {
   transaction_metadata: 'sequence = sequence + 1000',
   transaction_texts: 'sequence = 1',
   redactions: 'sequence = sequence + 1000',
+  subject_transactions: 'sequence = sequence + 1000',
+  erased_subjects: 'subject_id = gen_random_uuid()',
   volumes: `quarter = quarter + interval '1 hour'`,
   periods: 'sequence = sequence + 1000, id = gen_random_uuid()',
   shifted_transactions: 'sequence = sequence + 1000',

@@ -37,6 +37,8 @@ export interface HoldBooks {
 
 /** Holds of one tenant, event by event. Keeps those in memory that are pending. */
 export class ReplayedHolds {
+  /** What to add to the positions that an event names: they are those of the log from which it came. */
+  shift = 0n;
   private readonly books: HoldBooks;
   /** By TypeID. */
   private readonly pending = new Map<string, PendingHold>();
@@ -50,6 +52,7 @@ export class ReplayedHolds {
     const { hold: record, fingerprint, balances, uses } = fromBinary(HoldCreatedSchema, row.payload);
     const uuid = record ? toUuid('hold', record.holdId) : null;
     if (!record || uuid === null) throw new Error('no hold');
+    record.sequence += this.shift;
     if (this.pending.has(record.holdId)) problem(`makes ${record.holdId} again`);
     const entries = record.entries.map((entry) => ({ ...entry, captured: '0.00', remaining: entry.amount }));
     const { endedMs: _endedMs, ...fields } = record;
@@ -85,6 +88,7 @@ export class ReplayedHolds {
     if (origin?.holdId !== after.holdId) problem(`captures ${after.holdId} and says ${origin?.holdId ?? 'nothing'}`);
     const hold = this.pending.get(after.holdId);
     if (!hold) return problem(`captures ${after.holdId}, which is not pending`);
+    after.sequence += this.shift;
     const { record: before } = hold;
     if (isDue(before, row)) problem(`captures ${after.holdId}, which is due`);
     const taken = takenBy(entries, before, problem);
@@ -108,6 +112,7 @@ export class ReplayedHolds {
     const { hold: after, balances, description, uses } = fromBinary(HoldEndedSchema, row.payload);
     const hold = after && this.pending.get(after.holdId);
     if (!hold) return problem(`ends ${after?.holdId ?? 'no hold'}, which is not pending`);
+    after.sequence += this.shift;
     const { record: before } = hold;
     const status = row.type.slice('hold.'.length);
     if (isDue(before, row) !== (status === 'expired'))

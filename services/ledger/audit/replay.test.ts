@@ -1,6 +1,13 @@
 // Faults of bookkeeping in logs with a valid chain, as a faulty writer would leave them.
-import { create } from '@bufbuild/protobuf';
-import { AccountLimitSchema, OriginSchema, type AccountRecord, type TransactionPosted } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { create, toBinary } from '@bufbuild/protobuf';
+import {
+  AccountLimitSchema,
+  OriginSchema,
+  SealedDataSchema,
+  SubjectErasedSchema,
+  type AccountRecord,
+  type TransactionPosted,
+} from '../../../proto/gen/ledger/v1/events_pb.js';
 import { a, account, b, by, event, findings, first, nowMs, posting, second, suspense } from '../../../test/replay.ts';
 import { newId } from '../../platform/ids.ts';
 import { createdEvent, updatedEvent } from '../chart.ts';
@@ -68,6 +75,19 @@ test('a posting in another currency than the account’s is found', () => {
     ['pounds GBP 0.00 1234.56 1234.56 0.00 1', 'b GBP 0.00 1234.56 0.00 1234.56 1'],
   );
   expect(findings([event(inPounds)])).toEqual([]);
+});
+
+test('subjects have a row for each transaction with their data, and one for their erasure', () => {
+  const [subject, other] = [newId('subj'), newId('subj')];
+  const sealed = (subjectId: string) => ({ subjectId, nonce: new Uint8Array(12), ciphertext: new Uint8Array(17) });
+  const posted = (...ids: string[]) => Object.assign(first(), { personal: ids.map((id) => create(SealedDataSchema, sealed(id))) });
+  const payload = toBinary(SubjectErasedSchema, create(SubjectErasedSchema, { subjectId: subject }));
+  const erased: NewEvent = { ...by, type: 'subject.erased', payload };
+  expect(findings([event(posted(subject, other)), erased])).toEqual([]);
+  expect(findings([event(posted(subject, subject)), erased, erased])).toEqual([
+    'event 6 has personal data of one subject twice, or of more than four',
+    `event 8 erases ${subject}, who was erased before`,
+  ]);
 });
 
 test('a change without its version or its name, or that closes an account with a balance, is found', () => {

@@ -47,6 +47,8 @@ export class Replay {
   private readonly subjects = new ReplayedSubjects();
   /** How many reversals there are of transactions that are partly reversed, by TypeID. */
   private readonly reversals = new Map<string, number>();
+  /** Last positions of the imported logs that the next event is part of. */
+  private imported: bigint[] = [];
   private sequence = 0n;
   private hash: Buffer = genesisHash;
   private lastMs = 0;
@@ -77,6 +79,7 @@ export class Replay {
     this.sequence = row.sequence;
     this.hash = row.hash;
     this.lastMs = row.createdMs;
+    this.holds.shift = BigInt(this.imported.filter((end) => end >= row.sequence).length);
     const event: ReplayedEvent = { rows: noRows() };
     try {
       this.take(row, event, problem);
@@ -138,14 +141,23 @@ export class Replay {
       case 'subject.erased':
         return this.subjects.erase(row, event.rows, problem);
       case 'transaction.redacted':
-        return this.redactions.redact(row, 0n, problem);
+        return this.redactions.redact(row, this.holds.shift, problem);
       case 'log.imported':
-        return void fromBinary(LogImportedSchema, row.payload);
+        return this.importLog(row, problem);
       case 'books.unfrozen':
         return void fromBinary(BooksUnfrozenSchema, row.payload);
       default:
         problem(`is of the type ${String(row.type)}, which there is not`);
     }
+  }
+
+  // Events that were imported name positions of the log from which they came.
+  private importLog({ sequence, payload }: LogRow, problem: Report): void {
+    const { size } = fromBinary(LogImportedSchema, payload);
+    const end = sequence + size;
+    if (sequence !== BigInt(this.imported.length) + 1n) problem('is not where a log begins');
+    if (size < 1n || end > (this.imported.at(-1) ?? end)) problem(`imports ${size} events, which is more than follow`);
+    this.imported.push(end);
   }
 
   private post(row: LogRow, replayed: ReplayedEvent, problem: Report): void {

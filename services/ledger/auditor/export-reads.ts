@@ -31,19 +31,23 @@ export interface ExportScope {
   filter?: TransactionFilter | undefined;
 }
 
+/** A row of the log. `payload_hash`: that of the payload that was posted, where a redaction has put another in its place. */
+type ExportedRow = EventRow & { payload_hash: Buffer | null };
+
 /** An event with the hash of the one before. */
 export interface ExportedEvent {
-  row: EventRow;
+  row: ExportedRow;
   previousHash: Buffer;
 }
 
 /** Events, oldest first. */
 export async function* readEvents({ connections, tenant, after, through }: ExportScope): AsyncGenerator<ExportedEvent[]> {
   for (let from = after; from < through;) {
-    const [rows] = await readTenant<[EventRow[]]>(connections, tenant, {
+    const [rows] = await readTenant<[ExportedRow[]]>(connections, tenant, {
       name: 'export_events',
       // Including the one before, for its hash.
-      text: `select ${eventColumns} from log where tenant_id = $1 and sequence >= $2 and sequence <= $3 order by sequence limit ${pageRows + 1}`,
+      text: `select ${eventColumns}, payload_hash from log left join redactions using (tenant_id, sequence)
+        where tenant_id = $1 and sequence >= $2 and sequence <= $3 order by sequence limit ${pageRows + 1}`,
       values: [tenant, from, through],
     });
     const own = rows.filter((row) => row.sequence > from);
@@ -51,6 +55,16 @@ export async function* readEvents({ connections, tenant, after, through }: Expor
     yield own.map((row, index) => ({ row, previousHash: rows[first + index - 1]?.hash ?? genesisHash }));
     from = own.at(-1)?.sequence ?? through;
   }
+}
+
+/** The signed checkpoint of a log of this size, if there is one. */
+export async function readCheckpoint(connections: Connections, tenant: string, size: bigint): Promise<string | undefined> {
+  const [rows] = await readTenant<[{ note: string }[]]>(connections, tenant, {
+    name: 'export_checkpoint',
+    text: 'select note from checkpoints where tenant_id = $1 and size = $2 order by origin desc limit 1',
+    values: [tenant, size],
+  });
+  return rows[0]?.note;
 }
 
 /** Transactions, oldest first, as they were at `through`: what reversed them later is left out. */

@@ -30,15 +30,17 @@ export const eventForm = (tenant: string): RecordForm<ExportedEvent> => ({
   type: 'event',
   json: ({ row, previousHash }) => {
     const { sequence, event_id: eventId, type, created_ms: createdMs, actor, request_id: requestId, payload, hash } = row;
+    const kept = row.payload_hash;
     const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
     return JSON.stringify({
       sequence: Number(sequence),
       type,
       header: headerOf({ tenant, sequence, eventId, type, createdMs, actor, requestId }),
-      payload: payload.toString('base64'),
-      payload_hash: hex(sha256(payload)),
+      payload: kept === null ? payload.toString('base64') : null,
+      payload_hash: hex(kept ?? sha256(payload)),
       previous_hash: hex(previousHash),
       hash: hex(hash),
+      ...(kept !== null && { redacted_payload: payload.toString('base64') }),
     });
   },
   columns: [],

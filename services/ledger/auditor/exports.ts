@@ -1,7 +1,7 @@
 // Exports: all records of one kind, or of all, as of one position of the log, at the reader's pace.
 import type { Connections } from '../../platform/postgres.ts';
 import { csvLine } from '../reports/formats/csv.ts';
-import { readAccounts, readBalances, readEvents, readTransactions, type ExportScope } from './export-reads.ts';
+import { readAccounts, readBalances, readCheckpoint, readEvents, readTransactions, type ExportScope } from './export-reads.ts';
 import { accountForm, balanceForm, entryForm, eventForm, transactionForm, type RecordForm } from './export-records.ts';
 import type { TransactionFilter } from '../transaction-search.ts';
 import { inSnapshot, streamSnapshot, type Head } from './snapshot.ts';
@@ -56,8 +56,12 @@ export async function* exportOf(connections: Connections, tenant: string, reques
   const head = await inSnapshot(connections, tenant, { statementMs }, (snapshot) => Promise.resolve(snapshot.head));
   const scope = { connections, tenant, after: request.afterSequence, through: head.sequence, filter: request.filter };
   yield { through: head.sequence };
-  if (request.what === 'events') yield* writer.write(eventForm(tenant), readEvents(scope));
-  else if (request.what === 'transactions') yield* writer.write(transactionForm, readTransactions(scope));
+  if (request.what === 'events') {
+    yield* writer.write(eventForm(tenant), readEvents(scope));
+    yield* writer.end(head, await readCheckpoint(connections, tenant, head.sequence));
+    return;
+  }
+  if (request.what === 'transactions') yield* writer.write(transactionForm, readTransactions(scope));
   else if (request.what === 'entries') yield* writer.write(entryForm, entriesOf(scope));
   else yield* writer.write(balanceForm, readBalances(scope));
   yield* writer.end(head);
@@ -115,9 +119,9 @@ class ExportWriter {
   }
 
   /** By the last line a reader of NDJSON knows that nothing was cut off. */
-  *end({ sequence, hash }: Head): Generator<{ bytes: Buffer }> {
+  *end({ sequence, hash }: Head, checkpoint?: string): Generator<{ bytes: Buffer }> {
     if (this.format === 'csv') return;
-    const end = { end: true, count: this.count, sequence: Number(sequence), hash: hash.toString('hex') };
+    const end = { end: true, count: this.count, sequence: Number(sequence), hash: hash.toString('hex'), checkpoint };
     yield { bytes: Buffer.from(`${JSON.stringify(end)}\n`) };
   }
 

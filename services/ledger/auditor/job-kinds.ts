@@ -4,8 +4,9 @@ import type { Connections } from '../../platform/postgres.ts';
 
 /** A job that is running. */
 export interface RunningJob {
-  /** UUID. */
+  /** UUIDs. */
   tenant: string;
+  id: string;
   /** JSON, as it was checked at the start. */
   parameters: string;
   /** Connections for long reads. */

@@ -117,7 +117,10 @@ export async function succeed(
   const done = await inTenant(pool, lease, (client) =>
     client.query({
       name: 'succeed_job',
-      text: `update jobs set status = 'succeeded', done = $7, total = $7, content_type = $4, bytes = $5, sha256 = $6, ${ended} where ${isMine}`,
+      text: `with done as (update jobs set status = 'succeeded', done = $7, total = $7, content_type = $4, bytes = $5, sha256 = $6, ${ended}
+            where ${isMine} returning id),
+          used as (delete from uploads where tenant_id = $1 and id in (select id from done))
+        select from done`,
       values: [lease.tenant, lease.id, lease.leaseId, result.contentType, result.bytes, result.sha256, result.total],
     }),
   );
@@ -128,13 +131,16 @@ export async function succeed(
 export interface Failure {
   code: string;
   message: string;
+  /** Of what was uploaded. */
+  line?: number;
 }
 
-const fail = (lease: Lease, { code, message }: Failure) => ({
+const fail = (lease: Lease, { code, message, line }: Failure) => ({
   name: 'fail_job',
-  text: `with failed as (update jobs set status = 'failed', error_code = $4, error_message = $5, ${ended} where ${isMine} returning id)
+  text: `with failed as (update jobs set status = 'failed', error_code = $4, error_message = $5, error_line = $6, ${ended} where ${isMine} returning id),
+      used as (delete from uploads where tenant_id = $1 and id in (select id from failed))
     delete from job_chunks where tenant_id = $1 and job_id in (select id from failed)`,
-  values: [lease.tenant, lease.id, lease.leaseId, code, message],
+  values: [lease.tenant, lease.id, lease.leaseId, code, message, line],
 });
 
 /** Records why a job failed, and drops what it has written. */

@@ -182,6 +182,7 @@ export class JobRunner {
       const kind = kinds[lease.kind] as JobKinds[string];
       const contentType = await kind.run({
         tenant: lease.tenant,
+        id: lease.id,
         parameters: lease.parameters,
         connections: reads,
         signal: stopped.signal,
@@ -225,6 +226,9 @@ function keepRenewing(renewOnce: () => Promise<boolean>, leaseMs: number, stoppe
 
 /** What a job reports of its failure; null: the database has failed, and the job may run again. */
 function failureOf(error: unknown): Failure | null {
-  if (error instanceof Refusal) return { code: error.reason, message: error.message };
+  if (error instanceof Refusal) {
+    const { reason: code, message, blame } = error;
+    return { code, message, ...(blame?.field === 'line' && { line: Number(blame.value) }) };
+  }
   return isTransient(error) ? null : { code: 'internal', message: 'internal error' };
 }

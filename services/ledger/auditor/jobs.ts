@@ -24,6 +24,7 @@ interface JobRow {
   total: bigint;
   error_code: string | null;
   error_message: string | null;
+  error_line: bigint | null;
   content_type: string | null;
   bytes: bigint | null;
   sha256: Buffer | null;
@@ -33,7 +34,7 @@ interface JobRow {
   scope: string;
 }
 
-const columns = `id, kind, status, done, total, error_code, error_message, content_type, bytes, sha256, scope,
+const columns = `id, kind, status, done, total, error_code, error_message, error_line, content_type, bytes, sha256, scope,
   ${epochMs('created_at')} as created_ms, ${epochMs('finished_at')} as finished_ms, ${epochMs('expires_at')} as expires_ms`;
 
 /** What a job is to do. */
@@ -44,17 +45,42 @@ export interface WantedJob {
   parameters: string;
 }
 
-/** Adds a job to a tenant's (UUID) queue. Throws {@link Refusal} where 100 wait already. */
-export async function startJob(pool: Connections, tenant: string, wanted: WantedJob, context: AuditContext): Promise<Job> {
+/** The lease of a caller that prepares a job itself. */
+export interface StartLease {
+  /** UUID. */
+  leaseId: string;
+  leaseMs: number;
+}
+
+/** Adds a job to a tenant's (UUID) queue. `lease`: it is not to run yet. Throws {@link Refusal} where 100 wait already. */
+export async function startJob(
+  pool: Connections,
+  tenant: string,
+  wanted: WantedJob,
+  context: AuditContext,
+  lease?: StartLease,
+): Promise<Job> {
   const { rows } = await inTransaction(pool, [tenant], (client) =>
     client.query<JobRow & { is_deleted: boolean }>({
       name: 'start_job',
-      text: `insert into jobs (tenant_id, id, kind, scope, parameters, actor, request_id, status, done, total, created_at, runs)
-        select $1, $2, $3, $4, $5, $6, $7, 'queued', 0, 0, clock_timestamp(), 0
+      text: `insert into jobs (tenant_id, id, kind, scope, parameters, actor, request_id, status, done, total, created_at, runs,
+          lease_id, leased_until)
+        select $1, $2, $3, $4, $5, $6, $7, case when $8::uuid is null then 'queued' else 'running' end, 0, 0, clock_timestamp(), 0,
+          $8, clock_timestamp() + make_interval(secs => $9::float8 / 1000)
         where (select count(*) from jobs where tenant_id = $1 and status in ('queued', 'running')) < ${maxUnfinished}
           and not exists (select from deleted_tenants where tenant_id = $1)
         returning ${columns}`,
-      values: [tenant, uuidAt(Date.now()), wanted.kind, wanted.scope, wanted.parameters, context.actor, context.requestId],
+      values: [
+        tenant,
+        uuidAt(Date.now()),
+        wanted.kind,
+        wanted.scope,
+        wanted.parameters,
+        context.actor,
+        context.requestId,
+        lease?.leaseId,
+        lease?.leaseMs,
+      ],
     }),
   );
   if (rows[0]) return jobOf(rows[0]);
@@ -108,6 +134,7 @@ export async function deleteJob(pool: Connections, tenant: string, id: string): 
     }
     await client.query(`update jobs set status = 'cancelled', ${ended} where tenant_id = $1 and id = $2`, [tenant, id]);
     await client.query('delete from job_chunks where tenant_id = $1 and job_id = $2', [tenant, id]);
+    await client.query('delete from uploads where tenant_id = $1 and id = $2', [tenant, id]);
   });
 }
 
@@ -146,14 +173,14 @@ function notFound(): Refusal {
 }
 
 function jobOf(row: JobRow): Job {
-  const { error_code: code, error_message: message, content_type: contentType, bytes, sha256 } = row;
+  const { error_code: code, error_message: message, error_line: line, content_type: contentType, bytes, sha256 } = row;
   return create(JobSchema, {
     id: toId('job', row.id),
     kind: row.kind,
     status: row.status,
     done: row.done,
     total: row.total,
-    ...(code !== null && { error: { code, message: message ?? '' } }),
+    ...(code !== null && { error: { code, message: message ?? '', ...(line !== null && { line }) } }),
     ...(contentType !== null && bytes !== null && sha256 !== null && { result: { contentType, bytes, sha256: sha256.toString('hex') } }),
     createdMs: BigInt(row.created_ms),
     ...(row.finished_ms !== null && { finishedMs: BigInt(row.finished_ms) }),

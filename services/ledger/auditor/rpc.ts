@@ -5,6 +5,7 @@ import { proofHandlers } from '../proof/proofs-rpc.ts';
 import { withErrors } from '../rpc-errors.ts';
 import { reportHandlers } from './reports-rpc.ts';
 import { exportHandlers } from './exports-rpc.ts';
+import { importHandlers } from './import-rpc.ts';
 import { jobHandlers } from './jobs-rpc.ts';
 import type { AuditHandlers, AuditorParts } from './parts.ts';
 import { volumeHandlers } from './volume.ts';
@@ -16,6 +17,7 @@ export function auditorRoutes(parts: AuditorParts): (router: ConnectRouter) => v
     ...reportHandlers(parts),
     ...volumeHandlers(parts),
     ...exportHandlers(parts),
+    ...importHandlers(parts),
     ...proofHandlers(parts),
   };
   return (router) => router.service(AuditService, withErrors(AuditService, handlers));

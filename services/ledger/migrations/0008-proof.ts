@@ -3,6 +3,7 @@ import { Migration } from '@mikro-orm/migrations';
 import { tenantPolicy } from '../../platform/postgres.ts';
 import { deleteTenant } from './delete-tenant.ts';
 import { freezeTenant } from './freeze-tenant.ts';
+import { importLog } from './import-log.ts';
 import { redactEvent } from './redact-event.ts';
 
 const tables = [
@@ -62,7 +63,7 @@ export class Proof extends Migration {
       primary key (tenant_id, subject_id)
     )`);
     this.addSql(writePersonal);
-    // Bodies of imports, until their job has ended.
+    // Bodies of imports under the ids of their jobs, until these have ended.
     this.addSql(`create table uploads (
       tenant_id uuid not null,
       id uuid not null,
@@ -70,6 +71,8 @@ export class Proof extends Migration {
       bytes bytea not null,
       primary key (tenant_id, id, position)
     )`);
+    // Of an import: the line at which it failed.
+    this.addSql('alter table jobs add column error_line bigint');
     this.addSql('alter table uploads alter column bytes set storage external');
     for (const table of tables) {
       for (const statement of tenantPolicy(table)) this.addSql(statement);
@@ -82,9 +85,9 @@ export class Proof extends Migration {
     // Holds of frozen tenants don't expire.
     this.addSql(`create policy due on freezes for select using ((select current_setting('app.due', true)) = 'on')`);
     this.addSql(freezeTenant);
-    this.addSql('revoke execute on function freeze_tenant from public');
+    for (const statement of importLog) this.addSql(statement);
     this.addSql(redactEvent);
-    this.addSql('revoke execute on function redact_event from public');
+    this.addSql('revoke execute on function freeze_tenant, begin_import, import_rows, redact_event from public');
     this.addSql(
       deleteTenant([
         ...[

@@ -75,6 +75,8 @@ export interface Resources {
     reopen(options?: CallOptions): Promise<T.TenantData>;
     /** Read the audit log. For owners and admins, also while the tenant is suspended or closed. Who changed keys, members, roles, invitations and the state of the tenant; newest first. What was posted stands in the events. Each entry is hashed with the one before. */
     audit(options?: T.ListAuditCall['query'] & CallOptions): Listing<T.AuditData, T.AuditData['audit'][number]>;
+    /** Import a whole log. For owners. The body is `application/x-ndjson` of any length: what `GET …/export/events` has answered, from the first event to its last line. The tenant must have no events (`books_not_empty`). */
+    import(body: string | Uint8Array | ReadableStream<Uint8Array>, options?: CallOptions): Promise<T.JobData>;
   };
   members: {
     /** List members. For any member. Newest first. */
@@ -157,6 +159,8 @@ export interface Resources {
     /** Reverse a transaction, or a part of it. Posts the mirror of all that is left of it, or of `amount` or `entries`. Several parts never exceed the transaction (`reversal_exceeded`); `unreversed` shows what is left, and `reversed_by` names the reversal that completed it. After that, and for a reversal itself: `already_reversed`. Without `entries` errors name the entries of the reversal, in the order of the original. The same request with the same key is answered 200 with what the first one has made, as it is now. Another request with that key is rejected (`idempotency_key_reused`). Requests are the same if they have the same transaction and body, however amounts and metadata are written. Keys are per tenant, whichever API key sends them. A rejected request does not use up its key. After a 503, or without an answer within 10 seconds, send the same request again with the same key. If you retry earlier and are rejected, check 10 seconds later by `idempotency_key` whether the first request has posted. Without a key a second call for all that is left is rejected, but one for a part reverses a second part: send a key. */
     reverse(transactionId: string, body: T.ReverseTransactionCall['body'] | undefined, options: T.ReverseTransactionCall['query'] & CallOptions & { dry_run: true }): Promise<T.TransactionOrDryRunData>;
     reverse(transactionId: string, body?: T.ReverseTransactionCall['body'], options?: T.ReverseTransactionCall['query'] & CallOptions): Promise<T.TransactionData>;
+    /** Redact texts of a transaction. For what slipped in: removes texts from a posted transaction for ever, also from its event, searches, exports and stored deliveries, which end even if they are pending. Finished jobs with results are deleted, because they may hold the texts. `redacted` names the fields; amounts stay, and so do the event’s hash and all proofs. */
+    redact(transactionId: string, body: T.RedactTransactionCall['body'], options?: CallOptions): Promise<T.TransactionData>;
     /** Post, hold, capture, void and reverse many at once. An item is the body of its route with `op`, its key, and `hold_id` or `transaction_id` where the route has it in the path. Items are decided in their order. The body may have 4 MiB. The header `Idempotency-Key` is rejected. */
     batch(body: T.SubmitBatchCall['body'], options: T.SubmitBatchCall['query'] & CallOptions & { dry_run: true }): Promise<T.BatchOrDryRunData>;
     batch(body: T.SubmitBatchCall['body'], options?: T.SubmitBatchCall['query'] & CallOptions): Promise<T.BatchData>;
@@ -358,6 +362,7 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
     close: {"method":"POST","path":"/v1/tenants/{tenant_id}/close","by":"token"},
     reopen: {"method":"POST","path":"/v1/tenants/{tenant_id}/reopen","by":"token"},
     audit: {"method":"GET","path":"/v1/tenants/{tenant_id}/audit","by":"token","repeatable":true,"paging":{"by":"cursor","items":"audit"}},
+    import: {"method":"POST","path":"/v1/tenants/{tenant_id}/import","by":"token","body":"application/x-ndjson"},
   },
   members: {
     list: {"method":"GET","path":"/v1/tenants/{tenant_id}/members","by":"token","repeatable":true,"paging":{"by":"cursor","items":"members"}},
@@ -403,6 +408,7 @@ export const operations: { readonly [Noun in keyof Resources]: { readonly [Verb 
     post: {"method":"POST","path":"/v1/tenants/{slug}/transactions/double-entry","by":"key","body":"application/json","takesKey":true,"repeatable":true},
     exchange: {"method":"POST","path":"/v1/tenants/{slug}/transactions/exchange","by":"key","body":"application/json","takesKey":true,"repeatable":true},
     reverse: {"method":"POST","path":"/v1/tenants/{slug}/transactions/{transaction_id}/reverse","by":"key","body":"application/json","takesKey":true,"repeatable":true},
+    redact: {"method":"POST","path":"/v1/tenants/{slug}/transactions/{transaction_id}/redact","by":"key","body":"application/json"},
     batch: {"method":"POST","path":"/v1/tenants/{slug}/transactions/batch","by":"key","body":"application/json","repeatable":true},
     get: {"method":"GET","path":"/v1/tenants/{slug}/transactions/{transaction_id}","by":"key","repeatable":true},
     import: {"method":"POST","path":"/v1/tenants/{slug}/transactions/import","by":"key","body":"application/x-ndjson","answer":"response","repeatable":true},

@@ -1111,6 +1111,14 @@ export type ReverseTransactionRequest = {
     effective_at?: string | null;
 };
 
+export type RedactTransactionRequest = {
+    /**
+     * `description`, `reference` or `metadata.<key>`, the key being one at the top level.
+     */
+    fields: Array<string>;
+    reason: string;
+};
+
 export type SubmitBatchRequest = {
     /**
      * true: all items or none, consecutive in the log.
@@ -3674,6 +3682,10 @@ export type JobProgress = {
 export type JobError = {
     code: string;
     message: string;
+    /**
+     * Of an import: the line of the file at fault.
+     */
+    line?: number;
 };
 
 export type JobOutput = {
@@ -5997,6 +6009,22 @@ export type ReverseTransactionResponses = {
 
 export type ReverseTransactionResponse = ReverseTransactionResponses[keyof ReverseTransactionResponses];
 
+export type RedactTransactionCall = {
+    body: RedactTransactionRequest;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{slug}/transactions/{transaction_id}/redact';
+};
+
+export type RedactTransactionResponses = {
+    /**
+     * The transaction without them
+     */
+    200: TransactionResult;
+};
+
+export type RedactTransactionResponse = RedactTransactionResponses[keyof RedactTransactionResponses];
+
 export type SubmitBatchCall = {
     body: SubmitBatchRequest;
     path?: never;
@@ -7719,6 +7747,25 @@ export type GetKeySetResponses = {
 };
 
 export type GetKeySetResponse = GetKeySetResponses[keyof GetKeySetResponses];
+
+export type ImportLogCall = {
+    /**
+     * An export of events.
+     */
+    body: string;
+    path?: never;
+    query?: never;
+    url: '/v1/tenants/{tenant_id}/import';
+};
+
+export type ImportLogResponses = {
+    /**
+     * Queued
+     */
+    202: JobResult;
+};
+
+export type ImportLogResponse = ImportLogResponses[keyof ImportLogResponses];
 
 export type ImportTransactionsCall = {
     /**

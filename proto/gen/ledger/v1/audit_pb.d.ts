@@ -159,6 +159,13 @@ export declare type JobError = Message<"ledger.v1.JobError"> & {
    * @generated from field: string message = 2;
    */
   message: string;
+
+  /**
+   * Of an import: the line of the file at fault, from 1.
+   *
+   * @generated from field: optional int64 line = 3;
+   */
+  line?: bigint | undefined;
 };
 
 /**
