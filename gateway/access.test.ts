@@ -189,7 +189,7 @@ describe('after the credential', () => {
 
   test('fields come before a malformed id of the path, and that before the record', async () => {
     const operations = contract.operations.filter(({ path }) => idOfPath.test(path));
-    expect(operations.length).toBe(20);
+    expect(operations.length).toBe(21);
     for (const operation of operations) {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {

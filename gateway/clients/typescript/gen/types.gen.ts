@@ -3571,6 +3571,17 @@ export type BooksSettings = {
     indexed_metadata: Array<string>;
 };
 
+export type Freeze = {
+    at: string;
+    reason: string;
+    sequence: number;
+};
+
+export type Verified = {
+    sequence: number;
+    at: string;
+};
+
 export type IndexStatus = {
     key: string;
     status: 'building' | 'ready';
@@ -3617,18 +3628,11 @@ export type Books = {
     /**
      * Why and since when nothing is posted; null: the books are active.
      */
-    frozen: {
-        at: string;
-        reason: string;
-        sequence: number;
-    } | null;
+    frozen: Freeze | null;
     /**
      * Up to where the log was verified; null: never.
      */
-    verified: {
-        sequence: number;
-        at: string;
-    } | null;
+    verified: Verified | null;
     /**
      * How far the keys of `indexed_metadata` are indexed.
      */
@@ -4743,11 +4747,7 @@ export type BooksUnfrozenData = {
     /**
      * The freeze that has ended.
      */
-    frozen: {
-        at: string;
-        reason: string;
-        sequence: number;
-    };
+    frozen: Freeze;
     /**
      * Why the operator ended it.
      */
