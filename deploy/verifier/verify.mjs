@@ -489,7 +489,8 @@ export async function verifyExport(chunks, checkpointText, keys) {
   const line = async (value) => {
     check(end === undefined, 'there is something after the end');
     if (value.end !== undefined) {
-      end = fieldsOf(value, ['end', 'count', 'sequence', 'hash'], 'the last line');
+      const more = value.checkpoint === undefined ? [] : ['checkpoint'];
+      end = fieldsOf(value, ['end', 'count', 'sequence', 'hash', ...more], 'the last line');
       return check(end.count === tree.size && end.sequence === tree.size && end.hash === toHex(last), 'the last line is of another log');
     }
     const standing = value.payload === null ? fromBase64(value.redacted_payload, 'redacted_payload') : undefined;

@@ -2648,7 +2648,7 @@ export type Transaction = {
      */
     unreversed: Array<string> | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
@@ -3003,7 +3003,7 @@ export type TriedTransaction = {
      */
     unreversed: Array<string> | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
@@ -3571,17 +3571,6 @@ export type BooksSettings = {
     indexed_metadata: Array<string>;
 };
 
-export type Freeze = {
-    at: string;
-    reason: string;
-    sequence: number;
-};
-
-export type Verified = {
-    sequence: number;
-    at: string;
-};
-
 export type IndexStatus = {
     key: string;
     status: 'building' | 'ready';
@@ -3626,13 +3615,23 @@ export type Books = {
     final_through: string | null;
     status: 'active' | 'frozen';
     /**
-     * Why and since when nothing is posted; null: the books are active.
+     * Since when every change is `books_frozen`, and what verification has found; null: the books are active.
      */
-    frozen: Freeze | null;
+    frozen: {
+        at: string;
+        reason: string;
+        /**
+         * End of the log at that time.
+         */
+        sequence: number;
+    } | null;
     /**
-     * Up to where the log was verified; null: never.
+     * The last event of the last walk over the whole log that found no difference, and its end; null: there was none yet.
      */
-    verified: Verified | null;
+    verified: {
+        sequence: number;
+        at: string;
+    } | null;
     /**
      * How far the keys of `indexed_metadata` are indexed.
      */
@@ -3853,6 +3852,10 @@ export type AccountsReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     columns: Array<ReportColumn>;
     lines: Array<ReportLine>;
     totals: Array<ReportTotal>;
@@ -3892,6 +3895,10 @@ export type AccountStatementReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     account_code: string;
     name: string;
     type: AccountType;
@@ -3951,6 +3958,10 @@ export type GeneralLedgerReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     statements: Array<AccountStatement>;
 };
 
@@ -3988,6 +3999,10 @@ export type JournalReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     lines: Array<JournalLine>;
 };
 
@@ -4095,7 +4110,7 @@ export type TransactionPostedData = {
      */
     origin: Origin | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
@@ -4747,7 +4762,11 @@ export type BooksUnfrozenData = {
     /**
      * The freeze that has ended.
      */
-    frozen: Freeze;
+    frozen: {
+        at: string;
+        reason: string;
+        sequence: number;
+    };
     /**
      * Why the operator ended it.
      */
