@@ -36,10 +36,13 @@ export const booksSchemas: Record<string, Schema> = {
     final_through: { ...maybe(day), description: 'The last day that is closed for ever.' },
     status: word(['active', 'frozen']),
     frozen: {
-      ...maybe(record({ at: time, reason: string, sequence: long })),
-      description: 'Why and since when nothing is posted; null: the books are active.',
+      ...maybe(record({ at: time, reason: string, sequence: { ...long, description: 'End of the log at that time.' } })),
+      description: 'Since when every change is `books_frozen`, and what verification has found; null: the books are active.',
     },
-    verified: { ...maybe(record({ sequence: long, at: time })), description: 'Up to where the log was verified; null: never.' },
+    verified: {
+      ...maybe(record({ sequence: long, at: time })),
+      description: 'The last event of the last walk over the whole log that found no difference, and its end; null: there was none yet.',
+    },
     indexes: {
       ...list(record({ key: string, status: word(['building', 'ready']) })),
       description: 'How far the keys of `indexed_metadata` are indexed.',

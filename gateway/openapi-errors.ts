@@ -4,6 +4,9 @@ import type { DocumentedRoute } from './openapi-route.ts';
 import { headerDocs, headersOfStatus, rateLimitHeaderNames } from './openapi-headers.ts';
 import { ref } from './records.ts';
 
+/** Scopes of the routes that change what is in the log. */
+const changeScopes = new Set<string>(['transactions:write', 'accounts:write', 'periods:close', 'periods:reopen', 'personal:manage']);
+
 /** Every error code that a route may answer. */
 function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedRoute): ErrorCode[] {
   const codes = new Set<ErrorCode>(doc.errors);
@@ -12,6 +15,7 @@ function errorCodesOf({ access, doc, hasBody, hasQuery, readsBody }: DocumentedR
   if (access.by === 'key' || access.by === 'member') codes.add('forbidden');
   const worksReadOnly = access.by === 'key' ? !readsBody : access.by !== 'member' || access.whileReadOnly;
   if (!worksReadOnly) for (const code of ['tenant_suspended', 'tenant_closed'] as const) codes.add(code);
+  if (access.by === 'key' && readsBody && changeScopes.has(access.scope)) codes.add('books_frozen');
   if (doc.stream) codes.add('unsupported_media_type');
   else if (readsBody) for (const code of ['invalid_json', 'payload_too_large', 'unsupported_media_type'] as const) codes.add(code);
   if (hasBody || hasQuery) codes.add('validation_failed');

@@ -10,6 +10,7 @@ const heading = {
     ...record({ sequence: long, hash: maybe(string), at: maybe(time) }),
     description: 'The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.',
   },
+  frozen: { ...flag, description: 'Whether the books are frozen: verification has found that something differs from the log.' },
 };
 
 const values: Schema = {
@@ -108,7 +109,7 @@ function accountsExample(
 ): object {
   const column = { key: '2030-01-31', ...('from' in own ? period : { from: null, to: period.to }) };
   return {
-    ...{ report, parameters: { ...own, ...common, ...byAccounts }, as_recorded: asRecorded, columns: [column] },
+    ...{ report, parameters: { ...own, ...common, ...byAccounts }, as_recorded: asRecorded, frozen: false, columns: [column] },
     lines: [{ ...line, section, values: [amounts] }],
     totals: Object.entries(totals).map(([name, amount]) => ({
       ...{ currency: 'USD', section: name === '' ? null : name, values: [name === '' ? { ...amounts, closing: amount } : { amount }] },
@@ -126,7 +127,7 @@ const exampleStatement = {
   lines: [{ ...entry, side: 'credit', amount: '100.00', running_balance: '100.00' }],
 };
 const pagesOf = (report: string, own: object, content: object): object => ({
-  ...{ report, parameters: { ...own, ...common }, as_recorded: asRecorded },
+  ...{ report, parameters: { ...own, ...common }, as_recorded: asRecorded, frozen: false },
   ...content,
 });
 const entries = [

@@ -9,7 +9,7 @@ import { root } from './plan.ts';
 // The ledger's commands run as the owner, which sees all tenants.
 const needs: Record<string, string> = { ledger: 'MIGRATION_DATABASE_URL' };
 
-const operatorCommands = ['verify', 'heads', 'rebuild', 'redrive', 'discard', 'enable'];
+const operatorCommands = ['verify', 'heads', 'rebuild', 'unfreeze', 'redrive', 'discard', 'enable'];
 
 function databaseEnvironment(service: string, args: string[], settings: Settings): NodeJS.ProcessEnv {
   if (args.includes('--help') || args.includes('-h')) return {};

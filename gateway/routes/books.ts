@@ -38,7 +38,13 @@ const changes = object({
 const exampleBooks = {
   ...{ timezone: 'Africa/Lagos', fiscal_year_end: '12-31', retained_earnings_code: 'RETAINED-EARNINGS', late_entries: 'refuse' },
   ...{ future_days: 366, cash_accounts: ['OPERATING-CASH'], indexed_metadata: ['order_id'] },
-  ...{ closed_through: '2029-12-31', final_through: null, status: 'active', frozen: null, verified: null },
+  ...{
+    closed_through: '2029-12-31',
+    final_through: null,
+    status: 'active',
+    frozen: null,
+    verified: { sequence: 41, at: '2030-01-31T12:00:00.000Z' },
+  },
   ...{ indexes: [{ key: 'order_id', status: 'ready' }], version: 3, updated_at: '2030-01-31T12:00:00.000Z' },
 };
 const one = { name: 'Books', schema: record({ books: ref('Books') }), example: { books: exampleBooks } };
@@ -47,7 +53,7 @@ const tag = 'Books';
 
 function booksRecord(books: Books | undefined): Record<string, unknown> {
   if (!books) throw new Error('the ledger answered without books');
-  const { closedThrough = null, finalThrough = null, status, indexedMetadata, readyIndexes, version, updatedMs } = books;
+  const { closedThrough = null, finalThrough = null, status, indexedMetadata, readyIndexes, version, updatedMs, frozen, verified } = books;
   return {
     timezone: books.timezone,
     fiscal_year_end: books.fiscalYearEnd,
@@ -59,8 +65,8 @@ function booksRecord(books: Books | undefined): Record<string, unknown> {
     closed_through: closedThrough,
     final_through: finalThrough,
     status,
-    frozen: null,
-    verified: null,
+    frozen: frozen ? { at: timeOf(frozen.atMs), reason: frozen.reason, sequence: Number(frozen.sequence) } : null,
+    verified: verified ? { sequence: Number(verified.sequence), at: timeOf(verified.atMs) } : null,
     indexes: indexedMetadata.map((key) => ({ key, status: readyIndexes.includes(key) ? 'ready' : 'building' })),
     version: Number(version),
     updated_at: updatedMs === undefined ? null : timeOf(updatedMs),

@@ -59,7 +59,7 @@ const routes: ExportRoute[] = [
     query: object({ format: onlyLines, after_sequence: afterSequence }),
     summary: 'Export the audit trail',
     description:
-      'Oldest first, with all that the hashes are made of: `hash` is sha256(previous hash ‖ sha256(`header`) ‖ sha256(`payload`)), where `payload` is the base64 of a `ledger.v1` message.',
+      'Oldest first, with all that the hashes are made of: `hash` is sha256(previous hash ‖ sha256(`header`) ‖ sha256(`payload`)), where `payload` is the base64 of a `ledger.v1` message. Of a redacted event `payload` is null, `payload_hash` is that of what was posted, and `redacted_payload` is what stands. The last line has a `checkpoint` where one was signed for exactly these events.',
     example: event,
   },
   {

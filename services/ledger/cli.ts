@@ -13,6 +13,7 @@ import { importFile } from './log-import/file.ts';
 import { features, switchPollMs } from './feature-switch.ts';
 import { openOperator } from './audit/operator.ts';
 import { rebuild } from './audit/rebuild.ts';
+import { unfreeze } from './audit/unfreeze.ts';
 import { verify } from './audit/verify.ts';
 
 const usage = `usage: verify [--tenant ID]             check logs and tables, print what differs
@@ -20,6 +21,9 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
        heads [--tenant ID]             print sequence and hash of each log's last event, to be kept elsewhere
        rebuild [--tenant ID] --check   derive every projection from the log and compare
        rebuild [--tenant ID]           derive every projection from the log and replace it
+       unfreeze --tenant ID --reason TEXT [--rewound]
+                                       verify a frozen tenant and let it be changed again; --rewound accepts a log that was
+                                       restored to an earlier time: its checkpoints get a new origin
        redrive [--tenant ID]           publish rejected events again
        discard [--tenant ID]           discard rejected events: they stay in the log and are not published
        import FILE --tenant ID         write an export of events as the log of a tenant that has none, with its hashes
@@ -29,6 +33,8 @@ const usage = `usage: verify [--tenant ID]             check logs and tables, pr
 const options = {
   tenant: { type: 'string' },
   heads: { type: 'string' },
+  reason: { type: 'string' },
+  rewound: { type: 'boolean', default: false },
   check: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false, short: 'h' },
 } as const;
@@ -38,6 +44,8 @@ interface Arguments {
   tenant: string | undefined;
   check: boolean;
   headsFile: string | undefined;
+  reason: string | undefined;
+  rewound: boolean;
   /** The words after the command's name. */
   operands: string[];
 }
@@ -56,6 +64,13 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
   },
   async heads(client, { tenant }) {
     return (await printHeads(client, tenant, print, (line) => process.stderr.write(`${line}\n`))) === 0;
+  },
+  async unfreeze(client, { tenant = '', reason = '', rewound }) {
+    const sequence = await unfreeze(client, { tenant, reason, rewound }, print);
+    print(
+      sequence === null ? 'the tenant stays frozen' : `verified, nothing differs: the tenant can be changed again, by event ${sequence}`,
+    );
+    return sequence !== null;
   },
   async redrive(client, { tenant }) {
     const due = await changeDeadLetters(client, 'redrive', tenant, print);
@@ -87,6 +102,8 @@ const commands: Record<string, (client: pg.Client, args: Arguments) => Promise<b
   },
 };
 
+const maxReason = 1_000;
+
 /** Words that a command takes after its name, at least one. */
 const words: Record<string, readonly string[]> = { enable: features };
 
@@ -116,7 +133,7 @@ async function main(): Promise<boolean> {
     throw new StartFailure(`${(error as Error).message}\n${usage}`);
   }
   const [name = '', ...more] = parsed.positionals;
-  const { tenant: id, check, help, heads: headsFile } = parsed.values;
+  const { tenant: id, check, help, heads: headsFile, reason, rewound } = parsed.values;
   if (help) {
     print(usage);
     return true;
@@ -127,12 +144,14 @@ async function main(): Promise<boolean> {
     (headsFile !== undefined && name !== 'verify') ||
     (id !== undefined && name === 'enable') ||
     (id === undefined && name === 'import');
-  if (!command || !takesWords(name, more) || misplaced) throw new StartFailure(usage);
+  const isUnfreeze = name === 'unfreeze';
+  const lacks = isUnfreeze ? id === undefined || !reason?.trim() || reason.length > maxReason : reason !== undefined || rewound;
+  if (!command || !takesWords(name, more) || misplaced || lacks) throw new StartFailure(usage);
   const tenant = id === undefined ? undefined : toUuid('tenant', id);
   if (tenant === null) throw new StartFailure(`--tenant ${String(id)} is not a tenant's id`);
   const client = await openOperator(new Settings(process.env).databaseUrl('MIGRATION_DATABASE_URL'));
   try {
-    return await command(client, { tenant, check, headsFile, operands: more });
+    return await command(client, { tenant, check, headsFile, reason, rewound, operands: more });
   } finally {
     await client.end();
   }

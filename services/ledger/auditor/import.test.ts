@@ -10,6 +10,7 @@ import { capture, holdCalls, release } from '../../../test/hold-commands.ts';
 import { entries, newTenant, refusal } from '../../../test/ledger.ts';
 import { until } from '../../../test/polling.ts';
 import { currentRun } from '../../../test/run.ts';
+import { newId } from '../../platform/ids.ts';
 
 let audit: Audit;
 let auditor: RunningAuditor;
@@ -23,12 +24,29 @@ beforeAll(async () => {
   await fillLedger(audit.ledger.client, source);
   const hold = { entries: entries('SETTLEMENT-NGN debit 5.00 NGN', 'till credit 5.00 NGN'), idempotencyKey: 'soon', expiresIn: 3600n };
   await holdCalls(() => audit.ledger.client).made(source, { command: { case: 'hold', value: hold } });
+  await addPersonal();
   text = await exported(source, 'events');
 });
 afterAll(async () => {
   await auditor.end();
   await audit.end();
 });
+
+/** Personal data of two subjects, of whom one is erased, and a posting with a redacted text. */
+async function addPersonal(): Promise<void> {
+  const { client } = audit.ledger;
+  const personal = [newId('subj'), newId('subj')].map((subjectId) => ({
+    subjectId,
+    nonce: Buffer.alloc(12, 1),
+    ciphertext: Buffer.alloc(40, 2),
+  }));
+  const lines = entries('till debit 1.00 NGN', 'SETTLEMENT-NGN credit 1.00 NGN');
+  const posting = { tenantId: source, entries: lines, description: 'a secret', reference: 'R2', personal };
+  const { transaction } = await client.postTransaction({ posting });
+  const by = { tenantId: source, reason: 'asked', actor: 'k', requestId: 'r' };
+  await client.redactTransaction({ ...by, transactionId: transaction!.transactionId, fields: ['description'] });
+  await client.eraseSubject({ ...by, subjectId: personal[0]!.subjectId });
+}
 
 const options = { timeoutMs: 60_000 };
 
@@ -81,7 +99,9 @@ test('a log is imported under another id, and once more from there: the same pay
     'owner',
     'r1',
   ]);
-  expect(events.map(({ payload }) => payload)).toEqual(originals.map(({ payload }) => payload));
+  const payloadsOf = (lines: any[]) =>
+    lines.map(({ payload, payload_hash, redacted_payload }) => [payload, payload_hash, redacted_payload]);
+  expect(payloadsOf(events)).toEqual(payloadsOf(originals));
   const shifted = originals.slice(0, -1).map(({ header }) => {
     const [, sequence, ...rest] = JSON.parse(header) as [string, number, ...unknown[]];
     return JSON.stringify([first.tenantId, sequence + 1, ...rest]);
@@ -166,6 +186,12 @@ test('nothing is written of a log that is wrong, and the job names the line', as
     return lines.with(index, JSON.stringify(line)).join('\n');
   };
   const last = lines.length;
+  const redacted = lines.findIndex((line) => line.includes('"redacted_payload"'));
+  // A message with an unknown field more is the same to those who read it.
+  const kept = Buffer.concat([
+    Buffer.from((JSON.parse(lines[redacted]!) as any).redacted_payload, 'base64'),
+    Buffer.of(0xf8, 0x3f, 1),
+  ]).toString('base64');
   const cases: [file: string, line: number | undefined, message: string][] = [
     ['', undefined, 'the export was cut: its last line must be {"end": true, …}'],
     [lines.slice(0, -1).join('\n'), undefined, 'the export was cut'],
@@ -183,6 +209,8 @@ test('nothing is written of a log that is wrong, and the job names the line', as
       5,
       'event 5 does not have the hash of its content',
     ],
+    [edited(redacted, (line) => (line.redacted_payload = 'AAAA')), redacted + 1, "can't be read"],
+    [edited(redacted, (line) => (line.redacted_payload = kept)), last, 'does not have the payload that its last redaction has left'],
     [edited(last - 1, (line) => line.count++), last, `count, sequence and hash must be those of event ${last - 1}`],
     [edited(last - 1, (line) => (line.checkpoint = `a\n${last - 1}\nAAAA\n\n`)), last, `checkpoint is not of ${last - 1} events`],
   ];

@@ -11,7 +11,7 @@ import { verifyTenant } from '../audit/verify.ts';
 import { Walk } from '../audit/walk.ts';
 import { Budget } from './budget.ts';
 import { freezeTenant } from './freeze.ts';
-import { countWatched, dueTenants, progressOf, recordWalk, tryLockWalk, unlockWalk, type Progress } from './watch-rows.ts';
+import { countWatched, dueTenants, progressOf, recordWalk, tryLockWalk, unlockWalk } from './watch-rows.ts';
 
 /** What the watch needs. */
 export interface WatchOptions {
@@ -141,24 +141,24 @@ export class Watch {
    */
   private async walkInSteps(one: Underway, findings: Findings): Promise<{ walk: Walk; isFrozen: boolean } | null> {
     const { client, tenant, tables } = one;
-    let walk: Walk | undefined;
-    let progress: Progress | undefined;
+    const found: { walk?: Walk; isFrozen?: boolean; isDeleted?: boolean; isDone?: boolean } = {};
     let round = { end: 0n, left: Infinity, isHurried: false };
-    for (let isLast = false; !isLast && findings.count === 0;) {
+    while (found.isDone !== true && findings.count === 0) {
       const work = async () => {
-        const { head, indexed, isDeleted } = (progress = await progressOf(client, tenant));
+        const { head, indexed, isFrozen, isDeleted } = await progressOf(client, tenant);
+        Object.assign(found, { isFrozen, isDeleted });
         if (isDeleted) return;
-        walk ??= new Walk({ tenant, tables, findings, indexes: await indexState(client, tenant) });
+        const walk = (found.walk ??= new Walk({ tenant, tables, findings, indexes: await indexState(client, tenant) }));
         const { sequence } = walk.last;
         if (sequence >= round.end) {
           // A log may grow while it is walked. Where that does not halve what is left, it is walked without rests, which come later.
           const left = Number(head - sequence);
           const isSlow = left > round.left / 2;
           // Events that are not indexed wait for the last step: their words and volumes are missing until then.
-          isLast = head - sequence <= lastEvents || indexed <= sequence || (isSlow && round.isHurried);
+          found.isDone = head - sequence <= lastEvents || indexed <= sequence || (isSlow && round.isHurried);
           round = { end: head < indexed ? head : indexed, left, isHurried: round.isHurried || isSlow };
         }
-        if (!isLast) {
+        if (!found.isDone) {
           await walk.next(client, { until: indexed, indexed });
           return;
         }
@@ -167,9 +167,9 @@ export class Watch {
         await checkPublishedOffset(client, tenant, findings);
       };
       await this.step(one, findings, work, !round.isHurried);
-      if (progress?.isDeleted || this.closed.signal.aborted) return null;
+      if (found.isDeleted || this.closed.signal.aborted) return null;
     }
-    return walk && progress ? { walk, isFrozen: progress.isFrozen } : null;
+    return found.walk ? { walk: found.walk, isFrozen: found.isFrozen === true } : null;
   }
 
   private async step(one: Underway, findings: Findings, work: () => Promise<void>, rest = true): Promise<void> {

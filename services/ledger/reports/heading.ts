@@ -19,20 +19,22 @@ export interface Heading {
 
 /** Resolves a report's parameters at a snapshot. `nowMs`: where it ends if it names no time. Throws {@link Refusal} naming the field, also `index_building`. */
 export async function readHeading({ client, tenant, head }: Snapshot, asked: Asked, nowMs: number): Promise<Heading> {
-  const { rows } = await client.query<{ record: string; ready: string[] }>(
-    `select record, array(${readyKeys}) as ready from books where tenant_id = $1`,
+  const { rows } = await client.query<{ record: string | null; ready: string[] | null; frozen: boolean }>(
+    `select record, ready, exists (select from freezes where tenant_id = $1) as frozen
+      from (select) one left join (select record, array(${readyKeys}) as ready from books where tenant_id = $1) own on true`,
     [tenant],
   );
-  const books = rows[0] ? (JSON.parse(rows[0].record) as BooksSettings) : defaultSettings;
+  const { record = null, ready, frozen = false } = rows[0] ?? {};
+  const books = record === null ? defaultSettings : (JSON.parse(record) as BooksSettings);
   const { timezone: timeZone } = books;
-  if (asked.groupBy?.of === 'transaction') assertIndexed(asked.groupBy.key, books, rows[0]?.ready ?? []);
+  if (asked.groupBy?.of === 'transaction') assertIndexed(asked.groupBy.key, books, ready ?? []);
   const isAsKnown = asked.knownAt !== null || asked.knownSequence !== null;
   let sequence = asked.knownSequence ?? head.sequence;
   if (asked.knownAt !== null) {
     const { places } = await placesOf(client, tenant, [instant('known_at', asked.knownAt, 'last', timeZone)]);
     sequence = places[0] as bigint;
   }
-  const asRecorded = await recordedAt({ client, tenant, head }, sequence);
+  const asRecorded = { ...(await recordedAt({ client, tenant, head }, sequence)), frozen };
   const knownMs = isAsKnown ? asRecorded.atMs : null;
   // The clock of the ledger may be ahead: what it has just recorded counts.
   const endMs = Math.max(nowMs, head.atMs ?? 0);
@@ -52,12 +54,12 @@ function assertIndexed(key: string, { indexed_metadata: declared }: BooksSetting
   throw new Refusal('index_building', message, { field: 'group_by', tag: 'index_building', value });
 }
 
-async function recordedAt({ client, tenant, head }: Snapshot, sequence: bigint): Promise<AsRecorded> {
+async function recordedAt({ client, tenant, head }: Snapshot, sequence: bigint): Promise<Omit<AsRecorded, 'frozen'>> {
   if (sequence >= head.sequence && head.sequence > 0n) return head;
   if (sequence < 1n || head.sequence === 0n) return { sequence: 0n, hash: null, atMs: null };
-  const { rows } = await client.query<AsRecorded>(
+  const { rows } = await client.query<Omit<AsRecorded, 'frozen'>>(
     `select sequence, hash, ${epochMs('created_at')} as "atMs" from log where tenant_id = $1 and sequence = $2`,
     [tenant, sequence],
   );
-  return rows[0] as AsRecorded;
+  return rows[0] as Omit<AsRecorded, 'frozen'>;
 }

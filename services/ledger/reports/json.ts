@@ -40,7 +40,12 @@ export function recordedRecord({ sequence, hash, atMs }: AsRecorded): Record<str
 /** The fields with which every report begins, as JSON without its braces. */
 export function headingJson({ parameters, asRecorded }: { parameters: Parameters; asRecorded: AsRecorded }): string {
   const { report } = parameters;
-  return JSON.stringify({ report, parameters: parametersRecord(parameters), as_recorded: recordedRecord(asRecorded) }).slice(1, -1);
+  return JSON.stringify({
+    report,
+    parameters: parametersRecord(parameters),
+    as_recorded: recordedRecord(asRecorded),
+    frozen: asRecorded.frozen,
+  }).slice(1, -1);
 }
 
 /** The answer of REST, in parts of one line each. */

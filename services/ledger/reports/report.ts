@@ -54,6 +54,8 @@ export interface AsRecorded {
   hash: Uint8Array | null;
   /** When the event of `sequence` was recorded. */
   atMs: number | null;
+  /** Whether the books are frozen: verification has found that something differs from the log. */
+  frozen: boolean;
 }
 
 /** A column: a period, or a time. */

@@ -251,7 +251,7 @@ export interface Resources {
     result(jobId: string, options?: CallOptions): Promise<Response>;
   };
   exports: {
-    /** Export the audit trail. Oldest first, with all that the hashes are made of: `hash` is sha256(previous hash ‖ sha256(`header`) ‖ sha256(`payload`)), where `payload` is the base64 of a `ledger.v1` message. */
+    /** Export the audit trail. Oldest first, with all that the hashes are made of: `hash` is sha256(previous hash ‖ sha256(`header`) ‖ sha256(`payload`)), where `payload` is the base64 of a `ledger.v1` message. Of a redacted event `payload` is null, `payload_hash` is that of what was posted, and `redacted_payload` is what stands. The last line has a `checkpoint` where one was signed for exactly these events. */
     events(options?: T.ExportEventsCall['query'] & CallOptions): Promise<Response>;
     /** Export transactions. Oldest first, as `GET …/transactions` shows them, and with its filters. CSV has a row for each, without its entries. */
     transactions(options?: T.ExportTransactionsCall['query'] & CallOptions): Promise<Response>;

@@ -2648,7 +2648,7 @@ export type Transaction = {
      */
     unreversed: Array<string> | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
@@ -3003,7 +3003,7 @@ export type TriedTransaction = {
      */
     unreversed: Array<string> | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
@@ -3615,15 +3615,18 @@ export type Books = {
     final_through: string | null;
     status: 'active' | 'frozen';
     /**
-     * Why and since when nothing is posted; null: the books are active.
+     * Since when every change is `books_frozen`, and what verification has found; null: the books are active.
      */
     frozen: {
         at: string;
         reason: string;
+        /**
+         * End of the log at that time.
+         */
         sequence: number;
     } | null;
     /**
-     * Up to where the log was verified; null: never.
+     * The last event of the last walk over the whole log that found no difference, and its end; null: there was none yet.
      */
     verified: {
         sequence: number;
@@ -3849,6 +3852,10 @@ export type AccountsReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     columns: Array<ReportColumn>;
     lines: Array<ReportLine>;
     totals: Array<ReportTotal>;
@@ -3888,6 +3895,10 @@ export type AccountStatementReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     account_code: string;
     name: string;
     type: AccountType;
@@ -3947,6 +3958,10 @@ export type GeneralLedgerReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     statements: Array<AccountStatement>;
 };
 
@@ -3984,6 +3999,10 @@ export type JournalReport = {
      * The state of the log that the report reads: its last event. Sequence 0 and nulls before the first.
      */
     as_recorded: AsRecorded;
+    /**
+     * Whether the books are frozen: verification has found that something differs from the log.
+     */
+    frozen: boolean;
     lines: Array<JournalLine>;
 };
 
@@ -4091,7 +4110,7 @@ export type TransactionPostedData = {
      */
     origin: Origin | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**

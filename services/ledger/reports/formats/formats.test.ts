@@ -13,7 +13,7 @@ const parameters: Parameters = {
   ...{ groupBy: null, format: 'csv', order: 'effective', accountCodes: [], limit: null, cursor: '' },
 };
 const heading = {
-  asRecorded: { sequence: 4821n, hash: Buffer.alloc(32, 0xa7), atMs: Date.parse('2026-07-03T10:15:30.123Z') },
+  asRecorded: { sequence: 4821n, hash: Buffer.alloc(32, 0xa7), atMs: Date.parse('2026-07-03T10:15:30.123Z'), frozen: false },
   timeZone: 'Africa/Lagos',
 };
 const column = { key: '2026-06-30', fromMs: 0, toMs: 0 };
