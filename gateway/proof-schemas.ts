@@ -23,7 +23,10 @@ export const proofEvents = {
     checkpoint: { type: ['string', 'null'], description: 'The signed checkpoint that came with it.' },
   },
   'books.unfrozen': {
-    frozen: { ...record({ at: time, reason: string, sequence: long }), description: 'The freeze that has ended.' },
+    frozen: {
+      ...record({ at: time, reason: string, sequence: { ...long, description: 'End of the log at that time.' } }),
+      description: 'The freeze that has ended.',
+    },
     reason: text('Why the operator ended it.'),
     rewound: { type: 'boolean', description: 'Whether a restored, shorter log was accepted.' },
   },
