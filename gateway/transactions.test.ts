@@ -47,6 +47,8 @@ test('a double posting answers every field', async () => {
     reverses: null,
     reversed_by: null,
     origin: null,
+    personal: [],
+    redacted: [],
     unreversed: null,
   });
   expect((await customer.get(`transactions/${answer.data.transaction.transaction_id}`)).transaction).toEqual(answer.data.transaction);

@@ -87,6 +87,12 @@ export const ledgerTexts = {
       'The hash of the event covers this transaction and every event before it. Keep the sequence and the hash: the same event always has the same hash.',
     hash: 'Hash',
     previousHash: 'Hash of the event before',
+    redact: 'Redact…',
+    redacted: 'Redacted',
+    redactionTitle: 'Redact texts',
+    redactionText:
+      'For what slipped in: the chosen texts are removed for ever, from the event too. Backups and receivers of webhooks still have them.',
+    redactionDone: 'Redacted',
     reversalTitle: 'Reverse this transaction',
     reversalText: 'A reversal posts the mirror of what is left. The transaction itself stays.',
     part: 'Amount',

@@ -62,6 +62,7 @@ test('every row of a tenant goes but the end of its log, and other tenants keep 
     tenant,
     `insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason) values ($1, 1, 0, gen_random_uuid(), 'x', 'y')`,
     ...auditorInserts,
+    `insert into checkpoints select tenant_id, origin, 2, root, note, key_id, signed_at from checkpoints where tenant_id = $1`,
     `insert into filters values ($1, 'mine', 'kind=single')`,
     `insert into redactions values ($1, 1, decode(repeat('00', 32), 'hex'))`,
     `insert into subject_transactions values ($1, $1, 1)`,
@@ -75,7 +76,10 @@ test('every row of a tenant goes but the end of its log, and other tenants keep 
 
   const answer = await deleted(tenantId);
   expect(answer).toMatchObject({ done: true, lastSequence: BigInt(sequence!), lastHash: hash });
-  expect(await left(tenant)).toEqual(tombstone);
+  // With the last of its checkpoints.
+  expect(await left(tenant)).toEqual([['checkpoints', 1], ...tombstone]);
+  const { rows: checkpoints } = await audit.operator.query('select size from checkpoints where tenant_id = $1', [tenant]);
+  expect(checkpoints).toEqual([{ size: 2n }]);
   expect(await client.deleteTenant({ tenantId })).toEqual(answer);
   expect(await rowsOf(other.tenant)).toEqual(ofOther);
   expect([await audit.verified(), await audit.checked(), await audit.rebuilt()]).toEqual([[], [], []]);

@@ -170,7 +170,9 @@ const countOf = async (amount: string): Promise<number> => {
   test('shows personal data to those who may read it, until its subject is erased', async () => {
     const { tenant } = customer;
     const personal = [{ subject: 'customer-7', data: { name: 'Ada of Number 11' } }];
-    const { transaction } = (await customer.post('transactions/double-entry', deposit('31.11', { personal }))).body.data;
+    const { transaction } = (
+      await customer.post('transactions/double-entry', deposit('31.11', { personal, description: 'To Ada of Number 12' }))
+    ).body.data;
     const { context, page, faults } = await openAs(
       { browser, url },
       tenant.owner,
@@ -186,6 +188,14 @@ const countOf = async (amount: string): Promise<number> => {
     await page.goBack();
     await page.getByText('Erased', { exact: true }).waitFor();
     expect([await page.getByText('Ada of Number 11').count(), faults]).toEqual([0, []]);
+    // A name in a text is redacted.
+    await page.getByRole('button', { name: 'Redact…' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('description', { exact: true }).click();
+    await dialog.getByLabel('Reason').fill('A name slipped in');
+    await dialog.getByRole('button', { name: 'Redact texts' }).click();
+    await page.getByRole('heading', { name: 'Transaction', exact: true }).waitFor();
+    expect([await page.getByText('of Number 12').count(), await axeFaults(page), faults]).toEqual([0, [], []]);
     await context.close();
   });
 });

@@ -16,6 +16,7 @@ import { useRead, useTenant } from '../tenant.tsx';
 import { DeliveryTable } from './delivery-table.tsx';
 import { PersonalSection } from './personal.tsx';
 import { ProofSection } from './proof.tsx';
+import { RedactDialog, textsOf } from './redact.tsx';
 import { ReverseDialog } from './reverse.tsx';
 
 const words = texts.transaction;
@@ -37,6 +38,7 @@ const isReversible = ({ kind, reversed_by: by }: Transaction): boolean => by ===
 
 function TransactionView({ transaction }: { transaction: Transaction }): ReactElement {
   const [isReversing, setReversing] = useState(false);
+  const [isRedacting, setRedacting] = useState(false);
   const { tenant } = useTenant();
   const { description, entries } = transaction;
   const currencies = [...new Set(entries.map(({ currency }) => currency))];
@@ -56,11 +58,18 @@ function TransactionView({ transaction }: { transaction: Transaction }): ReactEl
         </span>
       }
       actions={
-        isReversible(transaction) && (
-          <Button onPress={() => setReversing(true)} needs="transactions:write">
-            {words.reverse}
-          </Button>
-        )
+        <>
+          {textsOf(transaction).length > 0 && (
+            <Button onPress={() => setRedacting(true)} needs="personal:manage">
+              {words.redact}
+            </Button>
+          )}
+          {isReversible(transaction) && (
+            <Button onPress={() => setReversing(true)} needs="transactions:write">
+              {words.reverse}
+            </Button>
+          )}
+        </>
       }
     >
       <div className="split">
@@ -81,6 +90,7 @@ function TransactionView({ transaction }: { transaction: Transaction }): ReactEl
         transaction={transaction}
       />
       <DeliverySection transactionId={transaction.transaction_id} />
+      <RedactDialog transaction={transaction} isOpen={isRedacting} onClose={() => setRedacting(false)} />
       <ReverseDialog transaction={transaction} isOpen={isReversing} onClose={() => setReversing(false)} />
     </Page>
   );
@@ -110,6 +120,7 @@ function TransactionFacts({ transaction }: { transaction: Transaction }): ReactE
         [words.moved, requested !== null && <EffectiveTime time={requested} />],
         [common.reference, transaction.reference],
         [common.key, <code>{transaction.idempotency_key}</code>],
+        [words.redacted, transaction.redacted.length > 0 && transaction.redacted.join(', ')],
         [words.kind, texts.transactions.kinds[transaction.kind]],
         [words.reverses, link(reverses)],
         [words.reversedBy, link(reversedBy)],

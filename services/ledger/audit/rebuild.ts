@@ -7,6 +7,7 @@ import { derivedRows, indexState, projections, type Projection } from './project
 import type { IndexState } from './replay-indexes.ts';
 import { Replay } from './replay.ts';
 import { joined, type Row } from './rows.ts';
+import { TreeComparison } from './tree-comparison.ts';
 
 /** What a rebuild has done; findings are differences that are left, and faults of the log. */
 export interface Rebuilt extends Audited {
@@ -47,7 +48,9 @@ interface TenantRebuild {
 }
 
 async function checkTenant(one: TenantRebuild): Promise<number> {
-  const { events } = await replayLog(one, () => Promise.resolve(false));
+  const tree = new TreeComparison(one.tenant, one.findings, one.findings);
+  const { events } = await replayLog(one, tree, () => Promise.resolve(false));
+  await tree.end(one.client);
   await compare(one, one.tables, one.findings);
   await checkPublishedOffset(one.client, one.tenant, one.findings);
   return events;
@@ -55,14 +58,26 @@ async function checkTenant(one: TenantRebuild): Promise<number> {
 
 async function repairTenant(one: TenantRebuild, repairs: Findings): Promise<number> {
   const { client, tenant, tables, findings } = one;
-  const { events, isHeadNew } = await replayLog(one, () => lockHead(client, tenant));
+  const tree = new TreeComparison(tenant, findings, repairs);
+  const { events, isHeadNew } = await replayLog(one, tree, () => lockHead(client, tenant));
   await checkLogEnd(one, events);
   if (findings.count > 0) return events;
   if (isHeadNew) repairs.add('heads is missing');
+  await repairTree(one, tree, repairs);
   const different = await compare(one, isHeadNew ? tables.filter(({ name }) => name !== 'heads') : tables, repairs);
   await replace(one, different);
   await restorePublishedOffset(client, tenant, repairs);
   return events;
+}
+
+// The auditor makes a tree again from the first event on.
+async function repairTree({ client, tenant }: TenantRebuild, tree: TreeComparison, repairs: Findings): Promise<void> {
+  await client.query(`select pg_advisory_xact_lock(hashtextextended('tree ' || $1, 0))`, [tenant]);
+  const before = repairs.count;
+  await tree.end(client);
+  if (repairs.count === before) return;
+  await client.query('delete from tiles where tenant_id = $1', [tenant]);
+  await client.query(`update trees set size = 0, hash = decode(repeat('00', 32), 'hex') where tenant_id = $1`, [tenant]);
 }
 
 // Without the projections' constraints, so that they can contain whatever a log says.
@@ -92,6 +107,7 @@ async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
 // is replayed: once a round is more than half of the one before, it locks.
 async function replayLog(
   { client, tenant, findings, indexes }: TenantRebuild,
+  tree: TreeComparison,
   lock: () => Promise<boolean>,
 ): Promise<{ events: number; isHeadNew: boolean }> {
   const replay = new Replay(tenant, (problem) => findings.add(problem), indexes);
@@ -101,6 +117,7 @@ async function replayLog(
     for await (const chunk of logChunks(client, tenant, last)) {
       const added = chunk.map((event) => replay.apply(event).rows);
       for (const [table, rows] of Object.entries(joined(added))) await store(client, table, rows);
+      await tree.apply(client, chunk);
       events += chunk.length;
       last = chunk.at(-1)?.sequence ?? last;
       if (end !== null && last >= end) return;

@@ -9,6 +9,7 @@ import { Replay } from './replay.ts';
 import { Reversals } from './reversals.ts';
 import { joined, type Row } from './rows.ts';
 import type { HeadComparison } from './stored-heads.ts';
+import { TreeComparison } from './tree-comparison.ts';
 
 /** What is walked. */
 export interface WalkOf {
@@ -30,6 +31,7 @@ export class Walk {
   private readonly indexes: IndexState;
   private readonly replay: Replay;
   private readonly reversals: Reversals;
+  private readonly tree: TreeComparison;
   /** Rows that follow from the log, by table. */
   private readonly counts: Map<string, number>;
 
@@ -39,6 +41,7 @@ export class Walk {
     this.indexes = indexes;
     this.replay = new Replay(of.tenant, (problem) => of.findings.add(problem), indexes);
     this.reversals = new Reversals(of.findings);
+    this.tree = new TreeComparison(of.tenant, of.findings, of.findings);
     this.counts = new Map(of.tables.map(({ name }) => [name, 0]));
   }
 
@@ -61,6 +64,7 @@ export class Walk {
       this.of.tenant,
       replayed.flatMap(({ posted, effectiveMs = 0 }) => (posted?.kind === 'reversal' ? [{ posted, effectiveMs }] : [])),
     );
+    await this.tree.apply(client, events);
     this.events += events.length;
     this.transactions += added.transactions.length;
     this.last = events.at(-1) ?? this.last;
@@ -74,6 +78,7 @@ export class Walk {
       for (let from = 0; from < rows.length; from += 1000) await this.compare(client, name, rows.slice(from, from + 1000));
     }
     kept?.end();
+    await this.tree.end(client);
     if (this.counts.get('heads') === 0) findings.add('has no log');
     for (const { name } of tables) {
       const text = `select count(*)::text as n from ${name} where ${derivedRows(name, this.indexes)}`;

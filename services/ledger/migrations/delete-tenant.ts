@@ -33,8 +33,11 @@ export const deleteTenant = (
 
         foreach name in array array[${tables.map((table) => `'${table}'`).join(', ')}]
         loop
+          -- The last checkpoint stays, to be compared with what others have kept.
           condition := case name when 'accounts' then
-            'and not exists (select from accounts child where child.tenant_id = $1 and child.parent_code = item.code)' else '' end;
+            'and not exists (select from accounts child where child.tenant_id = $1 and child.parent_code = item.code)'
+            when 'checkpoints' then
+            'and exists (select from checkpoints later where later.tenant_id = $1 and (later.origin, later.size) > (item.origin, item.size))' else '' end;
           loop
             if rest <= 0 then return true; end if;
             execute format('delete from %1$I where ctid = any (array(select ctid from %1$I item where tenant_id = $1 %2$s limit $2))', name, condition)

@@ -5,7 +5,7 @@ import { epochMs, inTransaction, readTenant, type Client, type Connections, type
 import { Refusal } from '../accounting.ts';
 import type { CheckpointFiles, SignedHead } from './checkpoint-files.ts';
 import { followLogs } from './follow.ts';
-import { treeRoot } from './merkle.ts';
+import { treeRoot, type ReadSubtrees } from './merkle.ts';
 import { checkpointText, keyIdText, signNote, verifierKey } from './note.ts';
 import { queryOf, storedSubtrees } from './stored-tiles.ts';
 
@@ -129,17 +129,17 @@ export class Checkpoints {
     if (!state) return null;
     if (last && last.size >= wanted && last.size <= state.head) return last;
     if (state.frozen) throw new Refusal('books_frozen', 'the books are frozen, and nothing is signed');
-    const tree = { ...state, read: storedSubtrees(queryOf(client), tenant) };
+    const tree = { ...state, tenant, read: storedSubtrees(queryOf(client), tenant) };
     const id = tenantId(tenant);
-    await checkAgainst(tree, [...(last ? [last] : []), ...(await this.options.files.last(id, 1))]);
-    if (tree.size < wanted) return 'behind';
+    const signed = [...(last ? [last] : []), ...(await this.options.files.last(id, 1))];
+    if (!(await beginsWith(client, tree, signed)) || tree.size < wanted) return 'behind';
     const { origin, size } = tree;
     const head = { origin, size, root: await treeRoot(size, tree.read) };
     const name = this.nameOf(tenant, origin);
     const note = signNote(checkpointText({ origin: name, size, root: head.root }), name, this.options.keys[0]);
     await this.options.files.keep(id, head, note);
     // Another database with the same files, such as a copy, may have signed meanwhile.
-    await checkAgainst(tree, await this.options.files.last(id, 2));
+    if (!(await beginsWith(client, tree, await this.options.files.last(id, 2)))) return 'behind';
     await client.query({
       name: 'add_checkpoint',
       text: `insert into checkpoints (tenant_id, origin, size, root, note, key_id, signed_at) values ($1, $2, $3, $4, $5, $6, clock_timestamp())`,
@@ -187,14 +187,33 @@ export function newestCheckpoint(tenant: string): Statement {
 
 const stillBuilt = () => new Refusal('unavailable', 'the tree of this log is still being built');
 
-/** Throws {@link Contradiction} where a tree does not begin with what was signed. */
-async function checkAgainst(tree: SignState & { read: ReturnType<typeof storedSubtrees> }, signed: SignedHead[]): Promise<void> {
-  for (const { origin, size, root } of signed) {
-    if (origin < tree.origin) continue;
-    const was = `a checkpoint of ${size} events was signed`;
-    if (origin > tree.origin) throw new Contradiction(`${was} after a restore that this database does not know`);
-    if (size > tree.head) throw new Contradiction(`${was}, and the log ends at event ${tree.head}`);
-    if (size > tree.size) throw stillBuilt();
-    if (!(await treeRoot(size, tree.read)).equals(root)) throw new Contradiction(`${was}, and the log has other events now`);
+interface SignTree extends SignState {
+  tenant: string;
+  read: ReadSubtrees;
+}
+
+/** Whether a tree begins with what was signed; false: it is not as far yet. Throws {@link Contradiction}: it never will. */
+async function beginsWith(client: Client, tree: SignTree, signed: SignedHead[]): Promise<boolean> {
+  for (const head of signed) {
+    const contradiction = head.origin >= tree.origin ? await contradictionTo(tree, head) : undefined;
+    if (contradiction === undefined) continue;
+    if (contradiction === 'behind') return false;
+    // The operator may have accepted it in an event that the tree does not have yet.
+    const { rowCount } = await client.query({
+      name: 'accepted_since',
+      text: `select from log where tenant_id = $1 and sequence > $2 and type = 'books.unfrozen' limit 1`,
+      values: [tree.tenant, tree.size],
+    });
+    if (rowCount !== 0) return false;
+    throw new Contradiction(contradiction);
   }
+  return true;
+}
+
+async function contradictionTo(tree: SignTree, { origin, size, root }: SignedHead): Promise<string | undefined> {
+  const was = `a checkpoint of ${size} events was signed`;
+  if (origin > tree.origin) return `${was} after a restore that this database does not know`;
+  if (size > tree.head) return `${was}, and the log ends at event ${tree.head}`;
+  if (size > tree.size) return 'behind';
+  return (await treeRoot(size, tree.read)).equals(root) ? undefined : `${was}, and the log has other events now`;
 }

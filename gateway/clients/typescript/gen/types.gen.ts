@@ -2648,7 +2648,7 @@ export type Transaction = {
      */
     unreversed: Array<string> | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
@@ -3003,7 +3003,7 @@ export type TriedTransaction = {
      */
     unreversed: Array<string> | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
@@ -4110,7 +4110,7 @@ export type TransactionPostedData = {
      */
     origin: Origin | null;
     /**
-     * Personal data. Only reads with `personal:read` open it.
+     * Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.
      */
     personal: Array<Personal>;
     /**
