@@ -307,7 +307,7 @@ const expectations: Record<string, RegExp[]> = {
     /FEES-2,Card fees[^\n]*,50\.00[\s\S]*\n%PDF-\n[\s\S]*"amount":"150\.00"[\s\S]*\naccount_code,currency,transaction_id/,
   ],
   'gateway/docs/how-to/move-a-log.md': [
-    /^verified[\s\S]*"status":"succeeded"[\s\S]*"source_tenant_id":"tenant_[\s\S]*"checkpoint":"localhost\/tenant_[\s\S]*^nothing has changed$/m,
+    /^verified[\s\S]*"status":"succeeded"[\s\S]*"source_tenant_id":"tenant_[\s\S]*"checkpoint":"localhost\/tenant_[\s\S]*^nothing has changed\nverified/m,
   ],
   'gateway/docs/how-to/find-and-export.md': [
     /"indexed_metadata":\["order_id","shop"\][\s\S]*"order_id":"A-1009"[\s\S]*"order_id":"A-1009"[\s\S]*"reference":"INV-2041"/,
