@@ -4,6 +4,9 @@ import { id, long, record, string, time } from './records.ts';
 const text = (description: string) => ({ type: 'string', description });
 const hash = (description: string) => ({ type: 'string', pattern: '^[0-9a-f]{64}$', description });
 
+/** A freeze of the books. */
+export const freeze = record({ at: time, reason: string, sequence: { ...long, description: 'End of the log at that time.' } });
+
 /** The `data` of each such event but for its `sequence`. */
 export const proofEvents = {
   'subject.erased': { subject_id: id('subj'), reason: text('Empty when not sent.') },
@@ -23,7 +26,7 @@ export const proofEvents = {
     checkpoint: { type: ['string', 'null'], description: 'The signed checkpoint that came with it.' },
   },
   'books.unfrozen': {
-    frozen: { ...record({ at: time, reason: string, sequence: long }), description: 'The freeze that has ended.' },
+    frozen: { ...freeze, description: 'The freeze that has ended.' },
     reason: text('Why the operator ended it.'),
     rewound: { type: 'boolean', description: 'Whether a restored, shorter log was accepted.' },
   },
