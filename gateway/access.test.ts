@@ -36,6 +36,9 @@ const pathOf = (operation: Operation, { tenant = mine, id = 'sound' }: { tenant?
     .replace('{name}', 'deposits')
     .replace('{tenant_id}', tenant.id)
     .replace('{transaction_id}', id === 'sound' ? newId('txn') : 'txn_1')
+    .replace('{sequence}', id === 'sound' ? '999999' : 'x')
+    .replace('{level}', id === 'sound' ? '0' : 'x')
+    .replace('{tile}', id === 'sound' ? '999' : 'x')
     .replace('{hold_id}', id === 'sound' ? newId('hold') : 'hold_1')
     .replace('{limit_id}', id === 'sound' ? newId('limit') : 'limit_1')
     .replace('{job_id}', id === 'sound' ? newId('job') : 'job_1')
@@ -186,7 +189,7 @@ describe('after the credential', () => {
 
   test('fields come before a malformed id of the path, and that before the record', async () => {
     const operations = contract.operations.filter(({ path }) => idOfPath.test(path));
-    expect(operations.length).toBe(19);
+    expect(operations.length).toBe(21);
     for (const operation of operations) {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {

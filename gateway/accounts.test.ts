@@ -268,6 +268,8 @@ describe('balances and events', () => {
         reverses: null,
         origin: null,
         unreversed: null,
+        personal: [],
+        redacted: [],
         metadata: { a: 1 },
         effective_at: transaction.created_at,
         requested_effective_at: null,

@@ -135,7 +135,7 @@ test('every change leaves one entry of its type, a second call that changes noth
   await leaves('removeMember', { status: 404 }, ofBob);
 
   // The log itself says who has imported it.
-  await leaves('importLog', { status: 415 }, { key });
+  await leaves('importLog', {}, { key });
   for (const [id, type] of [
     ['suspendTenant', 'tenant.suspended'],
     ['resumeTenant', 'tenant.resumed'],

@@ -1,5 +1,6 @@
 // Schemas of books and periods in answers, for the OpenAPI document.
 import { lateEntries, periodActions } from './fields.ts';
+import { freeze } from './proof-schemas.ts';
 import { flag, id, integer, list, long, maybe, record, string, time, word, type Schema } from './records.ts';
 
 const day: Schema = { type: 'string', format: 'date' };
@@ -36,7 +37,7 @@ export const booksSchemas: Record<string, Schema> = {
     final_through: { ...maybe(day), description: 'The last day that is closed for ever.' },
     status: word(['active', 'frozen']),
     frozen: {
-      ...maybe(record({ at: time, reason: string, sequence: { ...long, description: 'End of the log at that time.' } })),
+      ...maybe(freeze),
       description: 'Since when every change is `books_frozen`, and what verification has found; null: the books are active.',
     },
     verified: {

@@ -22,7 +22,7 @@ async function send(id: string): Promise<{ statuses: number[]; data: any }> {
     return Object.fromEntries(given.map(({ name, example, examples }) => [name, String(example ?? examples?.[body]?.value)]));
   };
   const examples = shown('path');
-  const path = operation.path.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => known[name] ?? examples[name] ?? '');
+  const path = operation.path.replaceAll(/\{([a-z_]+)\}/g, (_, name: string) => encodeURIComponent(known[name] ?? examples[name] ?? ''));
   const [type, { example, examples: shownBodies = { example: { value: example } } }] = Object.entries<any>(
     requestBody?.content ?? { '': {} },
   )[0]!;
@@ -113,6 +113,7 @@ test('the examples of the document are accepted as they stand, from registration
     'getTransaction',
     'redactTransaction',
     'listEvents',
+    ...['getTransactionProof', 'getEventProof', 'getCheckpoint', 'getConsistency', 'listCheckpointKeys', 'getTile', 'getTileEntries'],
     'getAccount',
     'getBooks',
     'configureWebhook',

@@ -99,6 +99,8 @@ const namesByFields: Record<string, string> = {
   'reason broken': 'Override',
   'transaction? hold?': 'BatchItemData',
   'key status': 'IndexStatus',
+  'at reason sequence': 'Freeze',
+  'sequence at': 'Verified',
   'done total': 'JobProgress',
   'code message line?': 'JobError',
   'content_type bytes sha256': 'JobOutput',

@@ -1,8 +1,11 @@
 // Schemas of the events of proof and personal data.
-import { id, long } from './records.ts';
+import { id, long, record, string, time } from './records.ts';
 
 const text = (description: string) => ({ type: 'string', description });
 const hash = (description: string) => ({ type: 'string', pattern: '^[0-9a-f]{64}$', description });
+
+/** A freeze of the books. */
+export const freeze = record({ at: time, reason: string, sequence: { ...long, description: 'End of the log at that time.' } });
 
 /** The `data` of each such event but for its `sequence`. */
 export const proofEvents = {
@@ -23,13 +26,7 @@ export const proofEvents = {
     checkpoint: { type: ['string', 'null'], description: 'The signed checkpoint that came with it.' },
   },
   'books.unfrozen': {
-    frozen: {
-      type: 'object',
-      properties: { at: { type: 'string', format: 'date-time' }, reason: { type: 'string' }, sequence: long },
-      required: ['at', 'reason', 'sequence'],
-      additionalProperties: false,
-      description: 'The freeze that has ended.',
-    },
+    frozen: { ...freeze, description: 'The freeze that has ended.' },
     reason: text('Why the operator ended it.'),
     rewound: { type: 'boolean', description: 'Whether a restored, shorter log was accepted.' },
   },

@@ -1,4 +1,5 @@
 // Redaction through REST: the scope, the record, and stored deliveries of a webhook that is off by then.
+import { sha256 } from '../services/platform/digest.ts';
 import { deposit, newWallet, type Customer } from '../test/customer.ts';
 import type { Cluster } from '../test/cluster.ts';
 import { until } from '../test/polling.ts';
@@ -62,6 +63,16 @@ test('a key with the scope redacts; the record, the event, exports and deliverie
     data: { transaction_id: delivered.transaction_id, redacted_sequence: delivered.sequence, redacted_event_id: posted.id, ...body },
   });
   expect((await customer.post(path, body)).body.data).toEqual({ transaction });
+  // The proof goes without the payload.
+  const { proof } = await customer.get(`transactions/${delivered.transaction_id}/proof`);
+  const parts = [Buffer.from(proof.previous_hash, 'hex'), sha256(proof.header), Buffer.from(proof.payload_hash, 'hex')];
+  expect(proof).toMatchObject({
+    sequence: delivered.sequence,
+    payload: null,
+    payload_hash: events.at(-1).data.payload_hash,
+    hash: posted.hash,
+  });
+  expect(sha256(Buffer.concat(parts)).toString('hex')).toBe(posted.hash);
 
   await customer.post(`transactions/${pending.transaction_id}/redact`, { ...body, fields: ['reference'] });
   for (const { transaction_id: of } of [delivered, pending]) {

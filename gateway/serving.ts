@@ -107,7 +107,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
 function openCallers(config: GatewayConfig, lifetime: Lifetime): Callers & { toWriter: Caller } {
   const [token = ''] = config.internalTokens;
   const open = (name: string, addresses: string[], retried: DescMethod[] = []): Caller => {
-    const caller = openCaller({ addresses, token, maxMessageBytes: config.grpcMaxMessageBytes, retried });
+    const caller = openCaller({ addresses, token, tls: config.tls, maxMessageBytes: config.grpcMaxMessageBytes, retried });
     lifetime.add(`channel to ${name}`, () => caller.close());
     return caller;
   };

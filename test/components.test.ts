@@ -47,6 +47,18 @@ import { text } from './sources.ts';
     expect([tls[0].secretName, byListener.tls.certificateRefs[0].name, byListener.protocol]).toEqual(['ledger-tls', 'ledger-tls', 'HTTPS']);
   });
 
+  test('have a certificate for each process, under the name by which others call it, where the process reads it', () => {
+    for (const process of processes) {
+      const { secretName, dnsNames, usages } = specOf('Certificate', process);
+      expect([dnsNames, usages]).toEqual([[process], expect.arrayContaining(['server auth', 'client auth'])]);
+      const { sources } = specOf('Deployment', process)['template'].spec.volumes[0].projected as Manifest;
+      const { items } = (sources as Manifest[]).find((each) => each['secret'].name === secretName)!['secret'] as Manifest;
+      expect(items.map((each: Manifest) => each['key']).sort()).toEqual(['ca.crt', 'tls.crt', 'tls.key']);
+    }
+    const callees = Object.values(cluster.environment(containerOf(cluster.called('Deployment', 'gateway')))).map(String);
+    for (const name of processes.slice(1)) expect(callees).toContainEqual(expect.stringMatching(`^${name}:`));
+  });
+
   test('scale the notifier on the lag of the group in which it consumes', () => {
     const notifier = containerOf(cluster.called('Deployment', 'notifier'));
     const environment = cluster.environment(notifier);

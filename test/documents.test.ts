@@ -81,6 +81,8 @@ describe('the documents', () => {
   (hasPromtool ? test : test.skip)('Prometheus reads the alerts (promtool)', () => {
     const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', 'deploy/alerts.yaml'], { cwd: root, encoding: 'utf8' });
     expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
+    const tested = spawnSync('promtool', ['test', 'rules', 'test/alerts.yaml'], { cwd: root, encoding: 'utf8' });
+    expect([tested.status, tested.stdout + tested.stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
   });
 
   test.each(pages)('%s names only files that exist', (page) => {
@@ -175,6 +177,8 @@ describe('the commands of the documents', () => {
       LEDGER_ADDR: `127.0.0.1:${String(ports['50052'])}`,
       NOTIFIER_ADDR: `127.0.0.1:${String(ports['50053'])}`,
       AUDITOR_ADDR: `127.0.0.1:${String(ports['50054'])}`,
+      // Each log every few seconds, so that a page which waits for it is quick.
+      VERIFY_HOURS: '0.001',
     };
     const [file = '', ...args] = endWithParent('SIGTERM', ['node', 'deploy/local/start.ts']);
     deployment = spawn(file, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -278,6 +282,9 @@ const expectations: Record<string, RegExp[]> = {
   'gateway/docs/how-to/keep-a-checkpoint.md': [
     /verified: the first \d+ of \d+ events of \S+ have not changed\nverified: \d+ events of \S+ follow the rules, \d+ of them are signed, /,
   ],
+  'gateway/docs/how-to/freeze-and-repair.md': [
+    /"reason":"verification found \d+ differences?: balances [^\n]*"code":"books_frozen"\n[\s\S]*repaired: balances [\s\S]*can be changed again[^\n]*\n"status":"active"/,
+  ],
   'gateway/docs/how-to/prove-a-balance.md': [/\n(\d+) events fit, head [0-9a-f]{64}\n/],
   'gateway/docs/how-to/receive-webhooks.md': [/"secret": ?"whsec_/, /"name": ?"Authorization", ?"value": ?null/],
   'gateway/docs/how-to/retry-safely.md': [/HTTP\/1\.1 201[\s\S]*HTTP\/1\.1 200[\s\S]*idempotent-replayed: true/i],
@@ -300,7 +307,7 @@ const expectations: Record<string, RegExp[]> = {
     /FEES-2,Card fees[^\n]*,50\.00[\s\S]*\n%PDF-\n[\s\S]*"amount":"150\.00"[\s\S]*\naccount_code,currency,transaction_id/,
   ],
   'gateway/docs/how-to/move-a-log.md': [
-    /^verified[\s\S]*"status":"succeeded"[\s\S]*"source_tenant_id":"tenant_[\s\S]*"checkpoint":"localhost\/tenant_[\s\S]*^nothing has changed$/m,
+    /^verified[\s\S]*"status":"succeeded"[\s\S]*"source_tenant_id":"tenant_[\s\S]*"checkpoint":"localhost\/tenant_[\s\S]*^nothing has changed\nverified/m,
   ],
   'gateway/docs/how-to/find-and-export.md': [
     /"indexed_metadata":\["order_id","shop"\][\s\S]*"order_id":"A-1009"[\s\S]*"order_id":"A-1009"[\s\S]*"reference":"INV-2041"/,

@@ -103,7 +103,11 @@ describe('the compose file', () => {
   test('names services, volumes and files that there are', () => {
     for (const each of Object.values<Manifest>(compose['services'])) {
       for (const name of Object.keys(each['depends_on'] ?? {})) expect(compose['services']).toHaveProperty(name);
-      for (const volume of each['volumes'] ?? []) expect(compose['volumes']).toHaveProperty(String(volume).split(':')[0] ?? '');
+      for (const volume of each['volumes'] ?? []) {
+        const [source = ''] = String(volume).split(':');
+        if (source.startsWith('./')) expect([source, existsSync(join(root, 'deploy', source))]).toEqual([source, true]);
+        else expect(compose['volumes']).toHaveProperty(source);
+      }
       for (const config of each['configs'] ?? []) expect(compose['configs']).toHaveProperty(config.source);
       if (each['build']) expect(existsSync(join(root, 'deploy', each['build'].context, each['build'].dockerfile))).toBe(true);
     }

@@ -11,6 +11,7 @@ import { ledgerConfig } from '../services/ledger/config.ts';
 import { notifierConfig } from '../services/notifier/config.ts';
 import { kafkaSettings } from '../services/platform/kafka-settings.ts';
 import { Settings } from '../services/platform/settings.ts';
+import { first } from './process-certificates.ts';
 import { currentRun } from './run.ts';
 import { imports, variablesIn } from './sources.ts';
 
@@ -43,6 +44,9 @@ const secrets: Record<string, string> = {
   'subject-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'webhook-encryption-key': `1:${randomBytes(32).toString('base64')}`,
   'kafka-sasl-password': 'password',
+  'tls.crt': first.cert,
+  'tls.key': first.key,
+  'ca.crt': first.ca,
 };
 for (const [name, value] of Object.entries(secrets)) writeFileSync(join(directory, name), value);
 
@@ -79,4 +83,4 @@ export function processOf(args: string[]): Process {
 
 /** The variables of an environment that a process does not read. */
 export const unread = (process: Process, environment: Record<string, string>): string[] =>
-  Object.keys(environment).filter((name) => !variablesOf(process).includes(name.replace(/_FILE$/, '')));
+  Object.keys(environment).filter((name) => ![name, name.replace(/_FILE$/, '')].some((each) => variablesOf(process).includes(each)));

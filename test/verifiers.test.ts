@@ -4,7 +4,8 @@ import { copyFileSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { root } from '../deploy/local/plan.ts';
-import type { Cluster } from './cluster.ts';
+import type { Cluster, Tenant } from './cluster.ts';
+import { until } from './polling.ts';
 import { currentRun } from './run.ts';
 import { sharedCluster } from './shared-cluster.ts';
 
@@ -29,6 +30,7 @@ function save(name: string, content: string): string {
 
 describe('the verifiers', () => {
   let cluster: Cluster;
+  let tenant: Tenant;
   let key: string;
   let slug: string;
   let vkey: string;
@@ -48,7 +50,7 @@ describe('the verifiers', () => {
 
   beforeAll(async () => {
     cluster = await sharedCluster();
-    const tenant = await cluster.tenant();
+    tenant = await cluster.tenant();
     slug = tenant.slug;
     key = await cluster.apiKey(tenant);
     await call('POST', 'accounts/setup', { business_type: 'wallet' });
@@ -115,6 +117,52 @@ describe('the verifiers', () => {
       /^1 refused: line \d+: the payload does not/,
     );
   });
+
+  test('after erasure and redaction proofs hold and the export fits; what was imported is shown to be the log that it was', async () => {
+    const personal = [{ subject: 'customer-42', data: { name: 'Ada Eze' } }];
+    const written = { entries: entries('5.00'), description: 'Rent of Ada Eze', personal };
+    const { transaction_id: id, sequence } = (await call('POST', 'transactions/double-entry', written)).transaction;
+    const before = save('before', await text(`transactions/${id}/proof`));
+    await call('POST', 'subjects/erase', { subject: 'customer-42' });
+    const redaction = { fields: ['description'], reason: 'A name' };
+    expect((await call('POST', `transactions/${id}/redact`, redaction)).transaction.redacted).toEqual(['description']);
+    const after = save('after', await text(`transactions/${id}/proof`));
+    for (const program of ['node', 'python3'] as const) {
+      expect(await verify(program, 'proof', before, '--vkey', vkey)).toMatch(`: ${id} debit SETTLEMENT-NGN 5.00 NGN`);
+      expect(await verify(program, 'proof', after, '--vkey', vkey)).toMatch(/^0 verified: .* \(without its payload\)\n$/);
+    }
+    const checkpoint = save('checkpoint', await text('tlog/checkpoint'));
+    const whole = await text('export/events?format=ndjson');
+    expect(whole).not.toContain('Ada Eze');
+    const check = (lines: string) => verify('node', 'export', save('export', lines), checkpoint, '--vkey', vkey);
+    expect(await check(whole)).toMatch(/^0 verified: /);
+    const forged = whole.replace(/"redacted_payload":"([^"]*)"/, (_, payload: string) => {
+      const bytes = Buffer.from(payload, 'base64').toString('latin1').replace(id.slice(-4), '0000');
+      return `"redacted_payload":"${Buffer.from(bytes, 'latin1').toString('base64')}"`;
+    });
+    expect(await check(forged)).toMatch(/^1 refused: line \d+: txn_\w+ was redacted, and is not\n$/);
+    const cut = whole.split('\n').filter((line) => !line.includes('transaction.redacted'));
+    expect(await check(cut.join('\n'))).toMatch(/^1 refused: line \d+: /);
+    await importInto(await cluster.tenant({ person: tenant.owner }), whole, Number(sequence) + 1);
+  });
+
+  /** Imports an export, and checks that of the new tenant. */
+  async function importInto(target: Tenant, lines: string, redacted: number): Promise<void> {
+    const own = { key: await cluster.apiKey(target), headers: { 'content-type': 'application/x-ndjson' } };
+    const at = `/v1/tenants/${target.slug}`;
+    const started = await cluster.rest('POST', `/v1/tenants/${target.id}/import`, { ...own, key: target.owner.token, body: lines });
+    const job = async () => (await cluster.rest('GET', `${at}/jobs/${started.body.data.job.id}`, own)).body.data.job;
+    expect(await until(job, ({ status }) => ['succeeded', 'failed'].includes(status))).toMatchObject({ error: null });
+    const read = async (path: string) =>
+      (await fetch(`${cluster.url}${at}/${path}`, { headers: { authorization: `Bearer ${own.key}` } })).text();
+    await read(`events/${redacted}/proof`);
+    const [key] = (await cluster.rest('GET', `${at}/tlog/keys`, own)).body.data.keys;
+    const checkpoint = save('imported-checkpoint', await read('tlog/checkpoint'));
+    const imported = await read('export/events?format=ndjson');
+    const check = (text: string) => verify('node', 'export', save('imported', text), checkpoint, '--vkey', key.vkey);
+    const count = lines.trimEnd().split('\n').length;
+    expect(await check(imported)).toMatch(new RegExp(`^0 verified: ${count} events .*, what was imported is the log of ${tenant.id}, `));
+  }
 });
 
 const sizeOf = (checkpoint: string): number => Number(checkpoint.split('\n')[1]);

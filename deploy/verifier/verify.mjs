@@ -289,6 +289,7 @@ const schemas = {
   'hold.created': { 1: ['holds', hold], 3: ['balances', balance] },
   'hold.voided': { 1: ['holds', hold], 2: ['balances', balance] },
   'hold.expired': { 1: ['holds', hold], 2: ['balances', balance] },
+  'log.imported': { 1: ['tenantId'], 2: ['size'], 3: ['root', null] },
   'transaction.redacted': { 1: ['transactionId'], 5: ['payloadHash', null], 6: ['redactedHash', null] },
 };
 
@@ -461,6 +462,24 @@ class Tree {
   }
 }
 
+/** The log that an imported one came from, made again: of each event only the tenant and the position were others. */
+class Source {
+  tree = new Tree();
+  last = new Uint8Array(32);
+
+  constructor({ tenantId, size, root }) {
+    [this.tenant, this.size, this.root] = [tenantId, numberOf(size, 'the size of the import'), root];
+  }
+
+  async add({ sequence, id, type, createdMs, actor, requestId, payloadHash }) {
+    if (this.tree.size === this.size) return;
+    const header = JSON.stringify([this.tenant, sequence - 1, id, type, createdMs, actor, requestId]);
+    this.last = await sha256(this.last, await sha256(bytesOf(header)), payloadHash);
+    await this.tree.add(this.last);
+    if (this.tree.size === this.size) check(equal(await this.tree.root(), this.root), `the events are not those of ${this.tenant}`);
+  }
+}
+
 /** Lines of bytes that come in chunks. */
 async function* linesOf(chunks) {
   let rest = [];
@@ -485,13 +504,23 @@ export async function verifyExport(chunks, checkpointText, keys) {
   const checkpoint = readCheckpoint(checkpointText);
   await checkCheckpoint(checkpoint, keys);
   const [tree, books] = [new Tree(), new Books()];
-  let [last, end] = [new Uint8Array(32), undefined];
+  let [last, signed, end, source] = [new Uint8Array(32), checkpoint.size, undefined, undefined];
   const line = async (value) => {
     check(end === undefined, 'there is something after the end');
     if (value.end !== undefined) {
-      const more = value.checkpoint === undefined ? [] : ['checkpoint'];
-      end = fieldsOf(value, ['end', 'count', 'sequence', 'hash', ...more], 'the last line');
-      return check(end.count === tree.size && end.sequence === tree.size && end.hash === toHex(last), 'the last line is of another log');
+      const names = ['end', 'count', 'sequence', 'hash'];
+      end = fieldsOf(value, value.checkpoint === undefined ? names : [...names, 'checkpoint'], 'the last line');
+      check(end.count === tree.size && end.sequence === tree.size && end.hash === toHex(last), 'the last line is of another log');
+      if (end.checkpoint === undefined) return;
+      // The one of exactly this size, where there is one.
+      const whole = readCheckpoint(end.checkpoint);
+      check(whole.size === tree.size && equal(whole.root, await tree.root()), 'the checkpoint of the last line is of another log');
+      await checkCheckpoint(
+        whole,
+        keys.filter(({ isWitness }) => !isWitness),
+      );
+      signed = whole.size;
+      return;
     }
     const standing = value.payload === null ? fromBase64(value.redacted_payload, 'redacted_payload') : undefined;
     fieldsOf(value, standing ? [...lineNames, 'redacted_payload'] : [...lineNames], 'the line');
@@ -502,6 +531,8 @@ export async function verifyExport(chunks, checkpointText, keys) {
     check(equal(event.previous, last), 'the event does not follow the one before it');
     check(equal(event.hash, fromHex(value.hash, 'hash')), 'the event does not have the hash that the line says');
     await books.take(event, standing);
+    await source?.add(event);
+    if (event.type === 'log.imported' && tree.size === 0) source = new Source(decode(event.payload, schemas[event.type]));
     last = event.hash;
     await tree.add(last);
     if (tree.size === checkpoint.size) check(equal(await tree.root(), checkpoint.root), 'the log does not have the root of the checkpoint');
@@ -517,7 +548,8 @@ export async function verifyExport(chunks, checkpointText, keys) {
   }
   check(end !== undefined, 'the last line is missing: the export was cut off');
   check(tree.size >= checkpoint.size, `the export ends at event ${tree.size}, the checkpoint covers ${checkpoint.size}`);
-  return { size: tree.size, checkpoint, sums: books.end() };
+  check(source === undefined || source.tree.size === source.size, 'the log ends within what was imported');
+  return { size: tree.size, origin: checkpoint.origin, signed, sums: books.end(), source: source?.tenant };
 }
 
 // The command.
@@ -528,9 +560,10 @@ async function run([command, ...args], read) {
   const count = { proof: 1, consistency: 3, export: 2 }[command];
   check(args.length === count && keys.length > 0, usage);
   if (command === 'export') {
-    const { size, checkpoint, sums } = await verifyExport(read.chunks(args[0]), await read.text(args[1]), keys);
+    const { size, origin, signed, sums, source } = await verifyExport(read.chunks(args[0]), await read.text(args[1]), keys);
     const totals = Object.entries(sums).map(([currency, [debits]]) => `, ${decimal(debits)} ${currency} on both sides`);
-    return `${size} events of ${checkpoint.origin} follow the rules, ${checkpoint.size} of them are signed${totals.join('')}`;
+    const imported = source === undefined ? '' : `, what was imported is the log of ${source}`;
+    return `${size} events of ${origin} follow the rules, ${signed} of them are signed${imported}${totals.join('')}`;
   }
   const texts = await Promise.all(args.map((name) => read.text(name)));
   if (command === 'consistency') {

@@ -56,7 +56,12 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
 
   const callers: Caller[] = [];
   const call = (addresses: string[]) => {
-    const caller = openCaller({ addresses, token: config.internalTokens[0] ?? '', maxMessageBytes: config.grpcMaxMessageBytes });
+    const caller = openCaller({
+      addresses,
+      token: config.internalTokens[0] ?? '',
+      tls: config.tls,
+      maxMessageBytes: config.grpcMaxMessageBytes,
+    });
     callers.push(caller);
     return caller;
   };

@@ -204,12 +204,9 @@ export class Batch {
       return mark ? { refusal: error, at: done.length } : { refusal: error };
     }
     if (!mark) return done;
-    if (!item.dryRun) {
-      this.changes.keep();
-      return done;
-    }
-    this.changes.undo(mark);
-    return done.map((each) => asDryRun(each, before));
+    if (item.dryRun) this.changes.undo(mark);
+    else this.changes.keep();
+    return item.dryRun ? done.map((each) => asDryRun(each, before)) : done;
   }
 
   private doneBy(command: ValidatedPosting, item: Item, state: TenantState): Done {

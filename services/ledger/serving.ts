@@ -47,7 +47,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const sink = kafka
     ? (await import('./outbox/kafka-publisher.ts')).kafkaPublisher(kafka, logger)
     : notifierAddresses
-      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', config.grpcMaxMessageBytes)
+      ? grpcPublisher(notifierAddresses, internalTokens[0] ?? '', config.grpcMaxMessageBytes, config.tls)
       : null;
   const relay = new Relay({ pool: relayPool, sink, logger, metrics });
   lifetime.add('relay', () => relay.close());

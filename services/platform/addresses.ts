@@ -26,6 +26,12 @@ export class Addresses {
     for (const name of names) void this.watch(name, resolve);
   }
 
+  /** The host of the list behind a current address. */
+  hostOf(address: string): string {
+    const [listed] = [...this.resolved].find(([, addresses]) => addresses.includes(address)) ?? [address];
+    return hostAndPort(listed).host;
+  }
+
   /** Stops resolving. */
   close(): void {
     this.closing.abort();

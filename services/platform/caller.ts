@@ -2,18 +2,22 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { create, toBinary, type DescMessage, type DescMethod } from '@bufbuild/protobuf';
 import { Code, ConnectError, type CallOptions, type Transport } from '@connectrpc/connect';
-import { Client, Metadata, connectivityState, credentials, type ChannelOptions } from '@grpc/grpc-js';
+import { Client, Metadata, connectivityState, type ChannelOptions } from '@grpc/grpc-js';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, type Resolve } from './addresses.ts';
 import { ask, listen, upload } from './calls.ts';
 import { isRefusal, type RefusalInfo } from './errors.ts';
 import type { Encoder } from './fast-unary.ts';
+import type { TlsFiles } from './tls-files.ts';
+import { channelTls } from './tls.ts';
 
 /** What a caller needs. */
 export interface CallerOptions {
   /** `host:port`, several for several replicas. A name stands for all its addresses, which are resolved again every 5 s. */
   addresses: string[];
   token: string;
+  /** mTLS: a replica must have a certificate for the host by which it is listed. Without, nothing is encrypted. */
+  tls?: TlsFiles | undefined;
   /** Largest message in either direction. A larger response fails after the service has committed. */
   maxMessageBytes: number;
   /** Methods that only read: a call that fails as `UNAVAILABLE` is tried three times. Any other is only where it was not sent. */
@@ -55,7 +59,8 @@ interface Opened {
 }
 
 /** Opens a caller. Calls time out after 5 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
-export function openCaller({ addresses: list, token, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
+export function openCaller({ addresses: list, token, tls, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
+  const { credentials, close: forgetCertificates } = channelTls(tls);
   const addresses = new Addresses(list, resolve);
   const metadata = new Metadata();
   metadata.set('authorization', `Bearer ${token}`);
@@ -64,7 +69,10 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
 
   const opened = new Map<string, Opened>();
   const open = (address: string): Opened => {
-    const replica = openReplica(address, metadata, maxMessageBytes, encoders);
+    const options = channelOptions(maxMessageBytes);
+    // The address is an IP address, the certificate has a name.
+    if (tls) options['grpc.ssl_target_name_override'] = addresses.hostOf(address);
+    const replica = openReplica(address, metadata, new Client(`dns:${address}`, credentials, options), encoders);
     opened.set(address, replica);
     return replica;
   };
@@ -123,14 +131,14 @@ export function openCaller({ addresses: list, token, maxMessageBytes, retried = 
     replicas: () => (addresses.current.length > 0 ? replicas() : [anyReplica]),
     close: () => {
       addresses.close();
+      forgetCertificates();
       for (const { client } of opened.values()) client.close();
     },
   };
 }
 
 /** Opens the channel to one address. A call that times out makes {@link openCaller} avoid it for a while. */
-function openReplica(address: string, metadata: Metadata, maxMessageBytes: number, encoders: CallerOptions['encoders']): Opened {
-  const client = new Client(`dns:${address}`, credentials.createInsecure(), channelOptions(maxMessageBytes));
+function openReplica(address: string, metadata: Metadata, client: Client, encoders: CallerOptions['encoders']): Opened {
   const state = { avoidedUntil: 0 };
   const replica: Replica = {
     address,

@@ -1,6 +1,6 @@
 // A gRPC server: Fastify and Connect over h2c, the internal token, health, reflection, one log line per call, graceful shutdown.
 import { timingSafeEqual } from 'node:crypto';
-import { createServer, type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import { createSecureServer, createServer, type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import type { DescMessage, DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
@@ -19,6 +19,8 @@ import { listening, type Lifetime, type RunningServer } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
 import type { CommonSettings } from './settings.ts';
 import type { Logger } from './telemetry.ts';
+import type { TlsFiles } from './tls-files.ts';
+import { serverTls } from './tls.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -28,6 +30,8 @@ export interface ServeOptions {
   routes: (router: ConnectRouter) => void;
   /** Bearer tokens that are accepted. */
   tokens: string[];
+  /** mTLS; without, nothing is encrypted. */
+  tls?: TlsFiles | undefined;
   /** Largest message in either direction. */
   maxMessageBytes: number;
   /** Calls that one connection may have open. */
@@ -97,10 +101,10 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
 export async function serveUntilEnd(
   lifetime: Lifetime,
   settings: CommonSettings,
-  options: Omit<ServeOptions, 'host' | 'port' | 'tokens' | 'maxMessageBytes' | 'maxStreams'>,
+  options: Omit<ServeOptions, 'host' | 'port' | 'tokens' | 'tls' | 'maxMessageBytes' | 'maxStreams'>,
 ): Promise<void> {
-  const { host, port, opsPort, internalTokens: tokens, grpcMaxMessageBytes: maxMessageBytes, grpcMaxStreams: maxStreams } = settings;
-  const server = await serve({ host, port, tokens, maxMessageBytes, maxStreams, ...options });
+  const { host, port, opsPort, tls, internalTokens: tokens, grpcMaxMessageBytes: maxMessageBytes, grpcMaxStreams: maxStreams } = settings;
+  const server = await serve({ host, port, tokens, tls, maxMessageBytes, maxStreams, ...options });
   lifetime.add('server', server.close);
   if (opsPort !== undefined) {
     const ops = await serveOps(host, opsPort, options.metrics, options.readiness);
@@ -112,21 +116,12 @@ export async function serveUntilEnd(
 /** An HTTP/2 server that gives `handler` what `fast` does not take, and ends connections at their age, gracefully at first. */
 function http2Server(
   handler: (request: Http2ServerRequest, response: Http2ServerResponse) => void,
-  { maxStreams, connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs }: ServeOptions,
+  options: ServeOptions,
   sockets: Set<Socket>,
   fast: StreamHandler,
 ): Http2Server {
-  const server = createServer(
-    {
-      // MB. With Node's default of 10, a few large responses in flight refuse all further calls of a connection.
-      maxSessionMemory: 256,
-      // A gateway may cancel all its calls at once: Node's default would end the connection.
-      streamResetBurst: 10_000,
-      streamResetRate: 1_000,
-      settings: { initialWindowSize: windowBytes, maxConcurrentStreams: maxStreams, maxHeaderListSize: 65_536 },
-    },
-    handler,
-  );
+  const { connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs } = options;
+  const server = newServer(options, handler);
   // Node's compatible request and response are made only for what Fastify handles.
   const [toHandler] = server.listeners('stream') as ((...stream: unknown[]) => void)[];
   server.removeAllListeners('stream');
@@ -147,6 +142,23 @@ function http2Server(
     // Its streams report what has failed.
     session.on('error', () => undefined);
   });
+  return server;
+}
+
+function newServer({ tls, maxStreams, logger }: ServeOptions, handler: Parameters<typeof createServer>[1]): Http2Server {
+  const settings = {
+    // MB. With Node's default of 10, a few large responses in flight refuse all further calls of a connection.
+    maxSessionMemory: 256,
+    // A gateway may cancel all its calls at once: Node's default would end the connection.
+    streamResetBurst: 10_000,
+    streamResetRate: 1_000,
+    settings: { initialWindowSize: windowBytes, maxConcurrentStreams: maxStreams, maxHeaderListSize: 65_536 },
+  };
+  if (!tls) return createServer(settings, handler);
+  const certificates = serverTls(tls, (changed) => server.setSecureContext(changed));
+  const server = createSecureServer({ ...settings, ...certificates.options, requestCert: true, rejectUnauthorized: true }, handler);
+  server.on('tlsClientError', ({ message }) => logger.warn({ reason: message }, 'a TLS connection was refused'));
+  server.once('close', certificates.close);
   return server;
 }
 

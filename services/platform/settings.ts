@@ -2,6 +2,7 @@
 import { createPrivateKey, createSecretKey, type KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { EncryptionKeys } from './secret-encryption.ts';
+import { readTlsFiles, type TlsFiles } from './tls-files.ts';
 
 /** Thrown for a missing or bad variable; `run` prints its message as one line and exits with 1. */
 export class BadSetting extends Error {
@@ -206,6 +207,8 @@ export interface CommonSettings {
   opsPort: number | undefined;
   /** Bearer tokens that are accepted from internal callers; the first is sent. */
   internalTokens: string[];
+  /** mTLS of gRPC; undefined is off. */
+  tls: TlsFiles | undefined;
   /** Largest gRPC message in either direction. */
   grpcMaxMessageBytes: number;
   /** Calls that one gRPC connection may have open. */
@@ -224,10 +227,27 @@ export function commonSettings(settings: Settings, fallbackPort: number): Common
     port: settings.port('PORT', fallbackPort),
     opsPort: settings.optionalPort('OPS_PORT'),
     internalTokens,
+    tls: tlsFiles(settings),
     grpcMaxMessageBytes: settings.integer('GRPC_MAX_MESSAGE_BYTES', { min: 8 << 20, max: 256 << 20, fallback: 8 << 20 }),
     grpcMaxStreams: settings.integer('GRPC_MAX_STREAMS', { min: 1, max: 1_000_000, fallback: 1_000 }),
     logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   };
+}
+
+function tlsFiles(settings: Settings): TlsFiles | undefined {
+  // The paths: their content is read again while the process runs.
+  const [cert, key, ca] = [settings.optional('TLS_CERT_FILE'), settings.optional('TLS_KEY_FILE'), settings.optional('TLS_CA_FILE')];
+  if (cert === undefined && key === undefined && ca === undefined) return undefined;
+  if (cert === undefined || key === undefined || ca === undefined) {
+    const missing = cert === undefined ? 'TLS_CERT_FILE' : key === undefined ? 'TLS_KEY_FILE' : 'TLS_CA_FILE';
+    throw new BadSetting(missing, 'is not set: TLS_CERT_FILE, TLS_KEY_FILE and TLS_CA_FILE belong together');
+  }
+  try {
+    readTlsFiles({ cert, key, ca });
+  } catch (error) {
+    throw new BadSetting('TLS_CERT_FILE', `can't be used with TLS_KEY_FILE and TLS_CA_FILE: ${(error as Error).message}`);
+  }
+  return { cert, key, ca };
 }
 
 /** Whether this is production, which refuses insecure settings. */

@@ -188,10 +188,9 @@ test('nothing is written of a log that is wrong, and the job names the line', as
   const last = lines.length;
   const redacted = lines.findIndex((line) => line.includes('"redacted_payload"'));
   // A message with an unknown field more is the same to those who read it.
-  const kept = Buffer.concat([
-    Buffer.from((JSON.parse(lines[redacted]!) as any).redacted_payload, 'base64'),
-    Buffer.of(0xf8, 0x3f, 1),
-  ]).toString('base64');
+  const kept = Buffer.concat([Buffer.from(JSON.parse(lines[redacted]!).redacted_payload, 'base64'), Buffer.of(0xf8, 0x3f, 1)]).toString(
+    'base64',
+  );
   const cases: [file: string, line: number | undefined, message: string][] = [
     ['', undefined, 'the export was cut: its last line must be {"end": true, …}'],
     [lines.slice(0, -1).join('\n'), undefined, 'the export was cut'],

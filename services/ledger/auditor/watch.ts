@@ -52,7 +52,7 @@ export class Watch {
   private readonly failed = new Map<string, number>();
   private readonly events: Counter;
   private readonly seconds: Counter;
-  private readonly lanes: Promise<unknown>;
+  private readonly loops: Promise<unknown>;
 
   constructor(options: WatchOptions) {
     this.options = options;
@@ -71,16 +71,16 @@ export class Watch {
       'How long ago a tenant was last walked, of all the longest',
       ({ oldestSeconds }) => oldestSeconds,
     );
-    this.lanes = Promise.all([this.lane(false), this.lane(true)]);
+    this.loops = Promise.all([this.loop(false), this.loop(true)]);
   }
 
   /** Ends both walks after their step. */
   async close(): Promise<void> {
     this.closed.abort();
-    await this.lanes;
+    await this.loops;
   }
 
-  private async lane(isLong: boolean): Promise<void> {
+  private async loop(isLong: boolean): Promise<void> {
     const { pool, pollMs, logger } = this.options;
     const { signal } = this.closed;
     while (!signal.aborted) {

@@ -4,6 +4,7 @@ import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../../p
 import { NotifierService } from '../../../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller } from '../../platform/caller.ts';
 import { tenantId, toUuid } from '../../platform/ids.ts';
+import type { TlsFiles } from '../../platform/tls-files.ts';
 import { encoders } from '../encoding.ts';
 import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
 
@@ -17,8 +18,8 @@ const deferrals = new Set([Code.Internal, Code.Unknown, Code.DataLoss, Code.Abor
 const isCode = (error: unknown, codes: ReadonlySet<Code>): error is ConnectError => error instanceof ConnectError && codes.has(error.code);
 
 /** Opens the publisher; `addresses` are `host:port` of notifiers. Connects on the first call. */
-export function grpcPublisher(addresses: string[], token: string, maxMessageBytes: number): EventSink {
-  const caller = openCaller({ addresses, token, maxMessageBytes, encoders });
+export function grpcPublisher(addresses: string[], token: string, maxMessageBytes: number, tls?: TlsFiles): EventSink {
+  const caller = openCaller({ addresses, token, tls, maxMessageBytes, encoders });
   const notifier = createClient(NotifierService, caller);
   const health = createClient(Health, caller);
   return {

@@ -3571,6 +3571,20 @@ export type BooksSettings = {
     indexed_metadata: Array<string>;
 };
 
+export type Freeze = {
+    at: string;
+    reason: string;
+    /**
+     * End of the log at that time.
+     */
+    sequence: number;
+};
+
+export type Verified = {
+    sequence: number;
+    at: string;
+};
+
 export type IndexStatus = {
     key: string;
     status: 'building' | 'ready';
@@ -3617,21 +3631,11 @@ export type Books = {
     /**
      * Since when every change is `books_frozen`, and what verification has found; null: the books are active.
      */
-    frozen: {
-        at: string;
-        reason: string;
-        /**
-         * End of the log at that time.
-         */
-        sequence: number;
-    } | null;
+    frozen: Freeze | null;
     /**
      * The last event of the last walk over the whole log that found no difference, and its end; null: there was none yet.
      */
-    verified: {
-        sequence: number;
-        at: string;
-    } | null;
+    verified: Verified | null;
     /**
      * How far the keys of `indexed_metadata` are indexed.
      */
@@ -4762,11 +4766,7 @@ export type BooksUnfrozenData = {
     /**
      * The freeze that has ended.
      */
-    frozen: {
-        at: string;
-        reason: string;
-        sequence: number;
-    };
+    frozen: Freeze;
     /**
      * Why the operator ended it.
      */
