@@ -221,7 +221,10 @@ export const transaction = {
     ...maybe(list(money)),
     description: 'What is left to reverse of each entry, in their order, while a part is reversed; else null.',
   },
-  personal: { ...list(ref('Personal')), description: 'Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.' },
+  personal: {
+    ...list(ref('Personal')),
+    description: 'Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.',
+  },
   redacted: { ...list(string), description: 'Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.' },
 };
 
