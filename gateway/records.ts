@@ -221,7 +221,10 @@ export const transaction = {
     ...maybe(list(money)),
     description: 'What is left to reverse of each entry, in their order, while a part is reversed; else null.',
   },
-  personal: { ...list(ref('Personal')), description: 'Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.' },
+  personal: {
+    ...list(ref('Personal')),
+    description: 'Personal data. Only reads of transactions with `personal:read` open it; events, webhooks and exports have it sealed.',
+  },
   redacted: { ...list(string), description: 'Fields whose texts were removed: `description`, `reference` or `metadata.<key>`.' },
 };
 
@@ -299,12 +302,6 @@ export const schemas: Record<string, Schema> = {
     },
   },
   Transaction: record(transaction),
-  Personal: record({
-    subject_id: id('subj'),
-    subject: { ...maybe(string), description: 'Only if `open`.' },
-    data: { type: ['object', 'null'], description: 'Only if `open`.' },
-    state: { ...word(personalStates), description: '`sealed`: the key lacks `personal:read`, or the data came from another tenant.' },
-  }),
   Entry: record({
     account_id: id('acc'),
     account_code: string,
