@@ -1,5 +1,6 @@
 // The verifiers, copied to an empty directory: with vectors from elsewhere, and with each bit of a proof changed.
 import { spawnSync } from 'node:child_process';
+import { createHash, generateKeyPairSync, sign } from 'node:crypto';
 import { copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { currentRun } from '../../test/run.ts';
@@ -122,7 +123,8 @@ function consistency(): Consistency[] {
       ...{ ...each, ...change, accepted: false },
     })),
   ]);
-  return [...right, ...wrong.filter(({ old, size }) => old !== size || old === 7)];
+  const forked = { ...right[7]!, oldRoot: merkle.roots[6], accepted: false };
+  return [...right, forked, ...wrong.filter(({ old, size }) => old !== size || old === 7)];
 }
 
 const vkeys = [go.vkey];
@@ -132,7 +134,25 @@ const hidden = structuredClone(go.proofs[6]);
 hidden.json.data.proof.payload = null;
 const last: string = go.proofs[4].text;
 const cosigned = last.slice(0, last.indexOf('ledger.example')) + String(go.witness.checkpoint);
+/** The small proof with the checkpoint of another origin, signed by a new key of a name. */
+function signedAnew(name: string, origin: string): { text: string; vkeys: string[] } {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const key = Buffer.concat([Buffer.of(1), Buffer.from(publicKey.export({ format: 'jwk' }).x!, 'base64url')]);
+  const id = createHash('sha256').update(`${name}\n`).update(key).digest().subarray(0, 4);
+  const proof = structuredClone(small.json.data.proof);
+  const [, size, root] = proof.checkpoint.split('\n');
+  const note = `${origin}\n${size}\n${root}\n`;
+  const signature = Buffer.concat([id, sign(null, Buffer.from(note), privateKey)]).toString('base64');
+  proof.checkpoint = `${note}\n— ${name} ${signature}\n`;
+  return { text: JSON.stringify(proof), vkeys: [`${name}+${id.toString('hex')}+${key.toString('base64')}`] };
+}
+
+const [origin] = go.vkey.split('+');
 const proofs = [
+  { ...signedAnew(origin, origin), accepted: true },
+  // By a key that is trusted for another log, and of the log of another tenant.
+  { ...signedAnew('other.example/log', origin), accepted: false },
+  { ...signedAnew('ledger.example/tenant_other', 'ledger.example/tenant_other'), accepted: false },
   ...go.proofs.flatMap(both).map((text: string) => ({ text, vkeys, accepted: true })),
   ...both(small).map((text: string) => ({ text, vkeys: [go.witness.vkey, notes.keys.accepted[0]], accepted: false })),
   { text: JSON.stringify(hidden.json), vkeys, accepted: true },

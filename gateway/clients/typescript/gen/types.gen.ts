@@ -2657,24 +2657,6 @@ export type Transaction = {
     redacted: Array<string>;
 };
 
-export type Personal = {
-    subject_id: string;
-    /**
-     * Only if `open`.
-     */
-    subject: string | null;
-    /**
-     * Only if `open`.
-     */
-    data: {
-        [key: string]: unknown;
-    } | null;
-    /**
-     * `sealed`: the key lacks `personal:read`, or the data came from another tenant.
-     */
-    state: PersonalState;
-};
-
 export type Entry = {
     account_id: string;
     account_code: string;
@@ -3723,6 +3705,24 @@ export type Job = {
      * When it and its result are deleted, 7 days after its end.
      */
     expires_at: string | null;
+};
+
+export type Personal = {
+    subject_id: string;
+    /**
+     * Only if `open`.
+     */
+    subject: string | null;
+    /**
+     * Only if `open`.
+     */
+    data: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * `sealed`: the key lacks `personal:read`, or the data came from another tenant.
+     */
+    state: PersonalState;
 };
 
 export type Proof = {
