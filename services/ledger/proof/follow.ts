@@ -158,10 +158,12 @@ async function readIncomplete(
   const [{ rows: entries }, { rows: tiles }] = await Promise.all([
     client.query<{ name: string; hashes: Buffer }>({
       name: 'incomplete_entries',
-      text: `select tree.tenant_id || '/0/' || tree.first / ${tileWidth} as name, string_agg(l.hash::bytea, '' order by l.sequence) as hashes
-        from unnest($1::uuid[], $2::bigint[], $3::bigint[]) as tree (tenant_id, first, size)
-          join log l on l.tenant_id = tree.tenant_id and l.sequence > tree.first and l.sequence <= tree.size
-        group by tree.tenant_id, tree.first`,
+      text: `select tree.tenant_id || '/0/' || tree.first / ${tileWidth} as name, hashes
+        from unnest($1::uuid[], $2::bigint[], $3::bigint[]) as tree (tenant_id, first, size) cross join lateral (
+          select string_agg(hash::bytea, '' order by sequence) as hashes from (
+            select sequence, hash from log where tenant_id = tree.tenant_id and sequence > tree.first
+            order by sequence limit tree.size - tree.first) l) begun
+        where hashes is not null`,
       values: [
         uuidArray(lowest.map(({ tenant }) => tenant)),
         bigintArray(lowest.map(({ position }) => BigInt(position * tileWidth))),

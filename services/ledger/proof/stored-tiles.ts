@@ -52,9 +52,11 @@ interface EntryBundle {
 function entryBundles(tenant: string, positions: number[]): Statement {
   return {
     name: 'entry_bundles',
-    text: `select position, string_agg(l.hash::bytea, '' order by l.sequence) as hashes from unnest($2::bigint[]) as position
-      join log l on l.tenant_id = $1 and l.sequence > position * ${tileWidth} and l.sequence <= (position + 1) * ${tileWidth}
-      group by position`,
+    // One range of the primary key after the other: as a join the planner may read the whole log.
+    text: `select position, hashes from unnest($2::bigint[]) as position cross join lateral (
+      select string_agg(hash::bytea, '' order by sequence) as hashes from (
+        select sequence, hash from log where tenant_id = $1 and sequence > position * ${tileWidth} order by sequence limit ${tileWidth}) l) bundle
+      where hashes is not null`,
     values: [tenant, bigintArray(positions.map(BigInt))],
   };
 }
