@@ -110,6 +110,7 @@ describe('the OpenAPI document', () => {
         'POST /v1/tenants/{tenant_id}/resume',
         'POST /v1/tenants/{tenant_id}/close',
         'POST /v1/tenants/{tenant_id}/reopen',
+        'POST /v1/tenants/{tenant_id}/import',
         // Audit.
         'GET /v1/user/audit',
         'GET /v1/tenants/{tenant_id}/audit',

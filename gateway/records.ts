@@ -302,12 +302,6 @@ export const schemas: Record<string, Schema> = {
     },
   },
   Transaction: record(transaction),
-  Personal: record({
-    subject_id: id('subj'),
-    subject: { ...maybe(string), description: 'Only if `open`.' },
-    data: { type: ['object', 'null'], description: 'Only if `open`.' },
-    state: { ...word(personalStates), description: '`sealed`: the key lacks `personal:read`, or the data came from another tenant.' },
-  }),
   Entry: record({
     account_id: id('acc'),
     account_code: string,

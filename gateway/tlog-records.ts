@@ -1,13 +1,20 @@
-// Proofs in answers: their schemas, examples, and the records of messages.
+// Proofs and personal data in answers: their schemas, examples, and the records of messages.
 import type { CheckpointKey, Proof } from '../proto/gen/ledger/v1/audit_pb.js';
 import { timeOf } from '../services/platform/ledger-records.ts';
-import { list, long, maybe, record, string, time, type Schema } from './records.ts';
+import { personalStates } from './fields.ts';
+import { id, list, long, maybe, record, string, time, word, type Schema } from './records.ts';
 
 const hash: Schema = { type: 'string', pattern: '^[0-9a-f]{64}$' };
 const path: Schema = { ...list(string), description: 'Hashes of 32 bytes in base64.' };
 
 /** The schemas by name. */
 export const tlogSchemas: Record<string, Schema> = {
+  Personal: record({
+    subject_id: id('subj'),
+    subject: { ...maybe(string), description: 'Only if `open`.' },
+    data: { type: ['object', 'null'], description: 'Only if `open`.' },
+    state: { ...word(personalStates), description: '`sealed`: the key lacks `personal:read`, or the data came from another tenant.' },
+  }),
   Proof: record({
     sequence: { ...long, description: 'Its leaf in the tree is `sequence` − 1.' },
     header: {

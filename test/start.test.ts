@@ -189,7 +189,10 @@ describe('npm start', () => {
     running = start();
     expect(await auth(await running.ready, 'login')).toBe(200);
     const command = start({}, ['npm', 'run', '--silent', 'ledger', '--', 'enable', 'payments', 'books', 'proof']);
-    expect([await command.ended, command.output()]).toEqual([0, 'payments are enabled already\nbooks are enabled already\n']);
+    expect([await command.ended, command.output()]).toEqual([
+      0,
+      'payments are enabled already\nbooks are enabled already\nproof are enabled already\n',
+    ]);
   });
 
   test('recovers on the same data after everything was killed', async () => {

@@ -30,7 +30,7 @@ import {
 } from './fields.ts';
 import { fingerprint, type RequestContent } from './fingerprint.ts';
 import { checkedAmount, checkedConditions, checkedExchange } from './payment-fields.ts';
-import { addPersonal } from './personal.ts';
+import { checkedPersonalBytes } from './personal.ts';
 import type { Use } from './velocity.ts';
 
 /** A posting that the writer accepts: every text is checked, every amount is in minor units. */
@@ -121,7 +121,10 @@ export function validatePosting(posting: Posting): ValidatedPosting {
     options: null,
   };
   addTerms(validated, posting);
-  if (posting.personal.length > 0) addPersonal(validated, posting.personal);
+  if (posting.personal.length > 0) {
+    validated.personal = posting.personal;
+    validated.bytes += checkedPersonalBytes(posting.personal);
+  }
   validated.fingerprint = fingerprint(validated, metadata.canonical);
   return validated;
 }

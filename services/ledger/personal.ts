@@ -1,14 +1,14 @@
 // Checks of the sealed personal data of a posting. What is in it only identity can tell.
 import type { SealedData } from '../../proto/gen/ledger/v1/events_pb.js';
 import { checkedId, invalid } from './fields.ts';
-import type { ValidatedPosting } from './mapping.ts';
 
 const maxItems = 4;
 // 4 KiB and the tag of AES-256-GCM.
 const [nonceBytes, tagBytes, maxBytes] = [12, 16, 4_112];
 
-/** Adds sealed data to a posting. Throws {@link Refusal} naming the field. */
-export function addPersonal(validated: ValidatedPosting, personal: SealedData[]): void {
+/** Checks the sealed data of a posting; returns how many bytes it adds to the event. Throws {@link Refusal} naming the field. */
+export function checkedPersonalBytes(personal: SealedData[]): number {
+  let bytes = 0;
   if (personal.length > maxItems) throw invalid('personal', 'max', String(personal.length), `personal must have at most ${maxItems} items`);
   personal.forEach(({ subjectId, nonce, ciphertext }, index) => {
     const path = `personal[${index}]`;
@@ -22,7 +22,7 @@ export function addPersonal(validated: ValidatedPosting, personal: SealedData[])
         '',
         `${path} must have a nonce of ${nonceBytes} bytes and at most ${maxBytes} of ciphertext`,
       );
-    validated.bytes += 100 + ciphertext.length;
+    bytes += 100 + ciphertext.length;
   });
-  validated.personal = personal;
+  return bytes;
 }

@@ -49,8 +49,8 @@ interface TenantRebuild {
 
 async function checkTenant(one: TenantRebuild): Promise<number> {
   const tree = new TreeComparison(one.tenant, one.findings, one.findings);
-  const { events } = await replayLog(one, tree, () => Promise.resolve(false));
-  await tree.end(one.client);
+  const { events, isRewound } = await replayLog(one, tree, () => Promise.resolve(false));
+  await tree.end(one.client, isRewound);
   await compare(one, one.tables, one.findings);
   await checkPublishedOffset(one.client, one.tenant, one.findings);
   return events;
@@ -59,11 +59,11 @@ async function checkTenant(one: TenantRebuild): Promise<number> {
 async function repairTenant(one: TenantRebuild, repairs: Findings): Promise<number> {
   const { client, tenant, tables, findings } = one;
   const tree = new TreeComparison(tenant, findings, repairs);
-  const { events, isHeadNew } = await replayLog(one, tree, () => lockHead(client, tenant));
+  const { events, isHeadNew, isRewound } = await replayLog(one, tree, () => lockHead(client, tenant));
   await checkLogEnd(one, events);
   if (findings.count > 0) return events;
   if (isHeadNew) repairs.add('heads is missing');
-  await repairTree(one, tree, repairs);
+  await repairTree(one, repairs, tree, isRewound);
   const different = await compare(one, isHeadNew ? tables.filter(({ name }) => name !== 'heads') : tables, repairs);
   await replace(one, different);
   await restorePublishedOffset(client, tenant, repairs);
@@ -71,13 +71,16 @@ async function repairTenant(one: TenantRebuild, repairs: Findings): Promise<numb
 }
 
 // The auditor makes a tree again from the first event on.
-async function repairTree({ client, tenant }: TenantRebuild, tree: TreeComparison, repairs: Findings): Promise<void> {
+async function repairTree({ client, tenant }: TenantRebuild, repairs: Findings, tree: TreeComparison, isRewound: boolean): Promise<void> {
   await client.query(`select pg_advisory_xact_lock(hashtextextended('tree ' || $1, 0))`, [tenant]);
   const before = repairs.count;
-  await tree.end(client);
+  await tree.end(client, isRewound);
   if (repairs.count === before) return;
   await client.query('delete from tiles where tenant_id = $1', [tenant]);
-  await client.query(`update trees set size = 0, hash = decode(repeat('00', 32), 'hex') where tenant_id = $1`, [tenant]);
+  await client.query(
+    `update trees set size = 0, hash = decode(repeat('00', 32), 'hex'), origin = case when $2 then origin else 1 end where tenant_id = $1`,
+    [tenant, isRewound],
+  );
 }
 
 // Without the projections' constraints, so that they can contain whatever a log says.
@@ -109,7 +112,7 @@ async function replayLog(
   { client, tenant, findings, indexes }: TenantRebuild,
   tree: TreeComparison,
   lock: () => Promise<boolean>,
-): Promise<{ events: number; isHeadNew: boolean }> {
+): Promise<{ events: number; isHeadNew: boolean; isRewound: boolean }> {
   const replay = new Replay(tenant, (problem) => findings.add(problem), indexes);
   let events = 0;
   let last = 0n;
@@ -134,7 +137,7 @@ async function replayLog(
   await replayUpTo(null);
   if (events === 0) findings.add('has no log');
   for (const [table, rows] of Object.entries(replay.latest())) await store(client, table, rows);
-  return { events, isHeadNew };
+  return { events, isHeadNew, isRewound: replay.isRewound };
 }
 
 async function endOfLog(client: pg.Client, tenant: string): Promise<bigint> {

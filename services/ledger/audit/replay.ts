@@ -49,6 +49,8 @@ export class Replay {
   private readonly reversals = new Map<string, number>();
   /** Last positions of the imported logs that the next event is part of. */
   private imported: bigint[] = [];
+  /** Whether an event has accepted that the log was rewound. */
+  isRewound = false;
   private sequence = 0n;
   private hash: Buffer = genesisHash;
   private lastMs = 0;
@@ -146,7 +148,8 @@ export class Replay {
       case 'log.imported':
         return this.importLog(row, problem);
       case 'books.unfrozen':
-        return void fromBinary(BooksUnfrozenSchema, row.payload);
+        this.isRewound = fromBinary(BooksUnfrozenSchema, row.payload).rewound || this.isRewound;
+        return;
       default:
         problem(`is of the type ${String(row.type)}, which there is not`);
     }

@@ -63,6 +63,8 @@ test.each([
     `update trees set size = 900 where tenant_id = $1`,
     'the tree ends at event 900 with another hash than the log has there',
   ],
+  ['delete the tree', `delete from trees where tenant_id = $1`, 'the tree of 0 events has 1 tiles, not 0'],
+  ['move the origin', `update trees set origin = 2 where tenant_id = $1`, 'the tree has the origin 2, and no event has rewound the log'],
 ])('%s: it is found, made again, and proves as before', async (_, damage, finding) => {
   await audit.change(tenant, damage);
   const found = `${toId('tenant', tenant)}: ${finding}`;
@@ -76,6 +78,11 @@ test.each([
 });
 
 test('a checkpoint that differs from the log is found, and no rebuild hides it', async () => {
+  const prefixed = (from: string, to: string) => `update checkpoints set note = replace(note, '${from}', '${to}') where tenant_id = $1`;
+  const size = [`\n${events}\n`, `\n9${events}\n`] as const;
+  await audit.change(tenant, prefixed(...size));
+  expect(await audit.verified(tenant)).toEqual([`${toId('tenant', tenant)}: the checkpoint of ${events} events has a note of another one`]);
+  await audit.change(tenant, prefixed(size[1], size[0]));
   await audit.change(tenant, `update checkpoints set root = set_byte(root, 0, (get_byte(root, 0) + 1) % 256) where tenant_id = $1`);
   const found = `${toId('tenant', tenant)}: the checkpoint of ${events} events has another root than the log`;
   expect([await audit.verified(tenant), await audit.checked(tenant)]).toEqual([[found], [found]]);

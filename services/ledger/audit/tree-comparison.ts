@@ -28,19 +28,24 @@ export class TreeComparison {
 
   /** Takes the next events; compares checkpoints among them, and tiles that they complete. */
   async apply(client: pg.ClientBase, events: Pick<LogRow, 'hash'>[]): Promise<void> {
-    const roots = await this.signedRoots(client, this.size + events.length);
+    const signed = await this.signedHeads(client, this.size + events.length);
     for (const { hash } of events) {
       this.add(0, leafHash(hash));
       this.size += 1;
-      const root = roots.get(this.size);
-      if (root && !root.equals(await this.root())) this.findings.add(`the checkpoint of ${this.size} events has another root than the log`);
+      const head = signed.get(this.size);
+      if (!head) continue;
+      const root = await this.root();
+      const [, size, text] = head.note.split('\n');
+      if (!head.root.equals(root)) this.findings.add(`the checkpoint of ${this.size} events has another root than the log`);
+      else if (size !== String(this.size) || text !== root.toString('base64'))
+        this.findings.add(`the checkpoint of ${this.size} events has a note of another one`);
     }
     await this.compare(client, this.complete);
     this.complete = [];
   }
 
-  /** Compares what is left, at the end of the log. */
-  async end(client: pg.ClientBase): Promise<void> {
+  /** Compares what is left, at the end of the log. `isRewound`: whether an event of it has given the tree another origin. */
+  async end(client: pg.ClientBase, isRewound: boolean): Promise<void> {
     const edge = this.edge.map((hashes, level) => ({
       level,
       position: Math.floor(levelWidth(level, this.size) / tileWidth),
@@ -50,13 +55,15 @@ export class TreeComparison {
       client,
       edge.filter(({ level, hashes }) => level > 0 && hashes.length > 0),
     );
-    const { rows } = await client.query<{ size: string; hash: Buffer; at_size: Buffer | null; tiles: string }>(
-      `select size::text, hash, (select hash::bytea from log where tenant_id = $1 and sequence = trees.size) as at_size,
-        (select count(*)::text from tiles where tenant_id = $1) as tiles from trees where tenant_id = $1`,
-      [this.tenant],
+    // Without a tree there are no tiles either.
+    const { rows } = await client.query<{ size: string; origin: number; hash: Buffer; at_size: Buffer | null; tiles: string }>(
+      `select coalesce(size, 0)::text as size, coalesce(origin, 1) as origin, coalesce(hash, $2) as hash,
+        (select hash::bytea from log where tenant_id = $1 and sequence = trees.size) as at_size,
+        (select count(*)::text from tiles where tenant_id = $1) as tiles from (select) one left join trees on tenant_id = $1`,
+      [this.tenant, genesisHash],
     );
-    const [tree] = rows;
-    if (!tree) return;
+    const tree = rows[0] as (typeof rows)[0];
+    if (tree.origin > 1 && !isRewound) this.ofTiles.add(`the tree has the origin ${tree.origin}, and no event has rewound the log`);
     const size = Number(tree.size);
     if (!tree.hash.equals(tree.at_size ?? (size === 0 ? genesisHash : Buffer.alloc(0))))
       this.ofTiles.add(`the tree ends at event ${size} with another hash than the log has there`);
@@ -82,15 +89,15 @@ export class TreeComparison {
     );
   }
 
-  /** Roots of the present origin's checkpoints up to a size. */
-  private async signedRoots(client: pg.ClientBase, through: number): Promise<Map<number, Buffer>> {
-    const { rows } = await client.query<{ size: string; root: Buffer }>({
-      name: 'signed_roots',
-      text: `select size::text, root from checkpoints where tenant_id = $1 and checkpoints.size > $2 and checkpoints.size <= $3
+  /** The present origin's checkpoints up to a size. */
+  private async signedHeads(client: pg.ClientBase, through: number): Promise<Map<number, { root: Buffer; note: string }>> {
+    const { rows } = await client.query<{ size: string; root: Buffer; note: string }>({
+      name: 'signed_heads',
+      text: `select size::text, root, note from checkpoints where tenant_id = $1 and checkpoints.size > $2 and checkpoints.size <= $3
         and origin = coalesce((select origin from trees where tenant_id = $1), 1)`,
       values: [this.tenant, this.size, through],
     });
-    return new Map(rows.map(({ size, root }) => [Number(size), root]));
+    return new Map(rows.map(({ size, ...head }) => [Number(size), head]));
   }
 
   /** Compares tiles as far as the follower has made them. */

@@ -78,7 +78,7 @@ export class Walk {
       for (let from = 0; from < rows.length; from += 1000) await this.compare(client, name, rows.slice(from, from + 1000));
     }
     kept?.end();
-    await this.tree.end(client);
+    await this.tree.end(client, this.replay.isRewound);
     if (this.counts.get('heads') === 0) findings.add('has no log');
     for (const { name } of tables) {
       const text = `select count(*)::text as n from ${name} where ${derivedRows(name, this.indexes)}`;

@@ -13,11 +13,13 @@ const minPauseMs = 20_000;
 export async function dueTenants(client: Client, isLong: boolean, everyMs: number, only: string | null = null): Promise<string[]> {
   const { rows } = await client.query<{ tenant_id: string }>({
     name: 'due_walks',
-    // Also of tenants whose head is lost.
-    text: `select tenant_id from heads h full join verifications v using (tenant_id)
-      where (coalesce(h.sequence, 0) > ${longLog}) = $1 and ($3::uuid is null or tenant_id = $3) and coalesce(finished_at
+    // Also of tenants whose head is lost. What ended after now did so before the clock was set back.
+    text: `select tenant_id
+      from heads h full join verifications v using (tenant_id), lateral (
+        select case when finished_at <= clock_timestamp() then finished_at end as walked_at offset 0) w
+      where (coalesce(h.sequence, 0) > ${longLog}) = $1 and ($3::uuid is null or tenant_id = $3) and coalesce(walked_at
         + interval '1 millisecond' * least(greatest(${repeatFactor} * worked_ms, ${minPauseMs}), $2::float8), '-infinity') <= clock_timestamp()
-      order by finished_at nulls first limit 100`,
+      order by walked_at nulls first limit 100`,
     values: [isLong, everyMs, only],
   });
   return rows.map((row) => row.tenant_id);
@@ -68,22 +70,26 @@ export interface Walked {
   report: string[];
 }
 
-/** Records a walk. What was last verified stays where there are findings. */
+/** Records a walk, unless the tenant was deleted meanwhile. What was last verified stays where there are findings. */
 export async function recordWalk(pool: Connections, tenant: string, walked: Walked): Promise<void> {
   const { startedMs, workedMs, events, last, findings, report } = walked;
-  await inTransaction(pool, [tenant], (client) =>
-    client.query({
+  await inTransaction(pool, [tenant], async (client) => {
+    // A deletion waits for this, or has removed the row that would be left.
+    const lock = `select pg_advisory_xact_lock_shared(hashtextextended('delete ' || $1, 0))`;
+    await client.query({ name: 'lock_deletion', text: lock, values: [tenant] });
+    await client.query({
       name: 'record_walk',
       text: `insert into verifications as v (tenant_id, sequence, hash, verified_at, started_at, finished_at, worked_ms, events, findings, report)
         select $1, verified.*, to_timestamp($2::float8 / 1000), clock_timestamp(), $3, $4, $5, $6
         from (select $7::bigint, $8::bytea, clock_timestamp()) verified (sequence, hash, at) right join (select) one on $5::int = 0
+        where not exists (select from deleted_tenants where tenant_id = $1)
         on conflict (tenant_id) do update set started_at = excluded.started_at, finished_at = excluded.finished_at,
           worked_ms = excluded.worked_ms, events = excluded.events, findings = excluded.findings, report = excluded.report,
           sequence = coalesce(excluded.sequence, v.sequence), hash = coalesce(excluded.hash, v.hash),
           verified_at = coalesce(excluded.verified_at, v.verified_at)`,
       values: [tenant, startedMs, Math.ceil(workedMs), events, findings, report.join('\n'), last.sequence, last.hash],
-    }),
-  );
+    });
+  });
 }
 
 /** What the metrics show. */

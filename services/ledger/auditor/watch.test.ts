@@ -4,6 +4,7 @@ import { openAudit, type Audit } from '../../../test/audit.ts';
 import { fillLedger } from '../../../test/full-ledger.ts';
 import { entries, newTenant, refusal } from '../../../test/ledger.ts';
 import { until } from '../../../test/polling.ts';
+import { recordWalk } from './watch-rows.ts';
 
 let audit: Audit;
 let auditor: RunningAuditor;
@@ -107,3 +108,24 @@ test('two auditors do not walk one tenant at once', async () => {
   await lock('pg_advisory_unlock');
   await verifiedThrough(tenantId, 1n);
 });
+
+test('a tenant that is deleted while it is walked does not keep the others waiting, nor does a clock that was set back', async () => {
+  const [gone, other] = [await tenantWithPostings(1), await tenantWithPostings(1)];
+  await verifiedThrough(gone.tenantId, 3n);
+  await verifiedThrough(other.tenantId, 3n);
+  await client().deleteTenant({ tenantId: gone.tenantId });
+  const walked = { startedMs: 0, workedMs: 1, events: 3, last: { sequence: 3n, hash: Buffer.alloc(32) }, findings: 0, report: [] };
+  await recordWalk(auditor.pool, gone.tenant, walked);
+  const left = await audit.operator.query('select from verifications where tenant_id = $1', [gone.tenant]);
+  expect(left.rowCount).toBe(0);
+  // Always the one that has waited longest.
+  await audit.change(
+    gone.tenant,
+    `insert into verifications (tenant_id, started_at, finished_at, worked_ms, events, findings, report) values ($1, to_timestamp(0), to_timestamp(0), 0, 0, 0, '')`,
+  );
+  await other.post(1);
+  await verifiedThrough(other.tenantId, 4n);
+  await audit.change(other.tenant, `update verifications set finished_at = finished_at + interval '1 day' where tenant_id = $1`);
+  await other.post(1);
+  expect(await verifiedThrough(other.tenantId, 5n)).toMatchObject({ status: 'active' });
+}, 60_000);

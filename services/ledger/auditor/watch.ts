@@ -94,7 +94,7 @@ export class Watch {
     }
   }
 
-  /** Walks the first tenant that is due; false: none is. */
+  /** Walks the first tenant that is due; false: none is, or they can't be walked now. */
   private async walkNext(client: Client, isLong: boolean): Promise<boolean> {
     const { everyMs } = this.options;
     for (const tenant of await dueTenants(client, isLong, everyMs)) {
@@ -103,20 +103,23 @@ export class Watch {
       this.failed.set(tenant, performance.now() + backOffMs);
       // Another process may have walked it since the list was read.
       const isDue = (await dueTenants(client, isLong, everyMs, tenant)).length > 0;
-      if (isDue) await this.walk({ client, tenant, tables: await projections(client), startedMs: Date.now(), workedMs: 0 });
+      const one = { client, tenant, tables: await projections(client), startedMs: Date.now(), workedMs: 0 };
+      const hasWalked = isDue && (await this.walk(one));
       await unlockWalk(client, tenant);
-      this.failed.delete(tenant);
-      if (isDue) return true;
+      // A deleted tenant is left alone as well, and the next one has its turn.
+      if (!isDue || hasWalked) this.failed.delete(tenant);
+      if (hasWalked) return true;
     }
     return false;
   }
 
-  private async walk(one: Underway): Promise<void> {
+  /** Walks a tenant and records it; false: it is deleted, or the watch is closed. */
+  private async walk(one: Underway): Promise<boolean> {
     const { pool, logger } = this.options;
     const { tenant, tables } = one;
     const report: string[] = [];
     const walked = await this.walkInSteps(one, new Findings((line) => report.push(line)));
-    if (!walked) return;
+    if (!walked) return false;
     let { walk } = walked;
     if (report.length > 0 && !walked.isFrozen) {
       // What happened between two steps may look like a difference: one snapshot decides.
@@ -133,6 +136,7 @@ export class Watch {
     const { startedMs, workedMs } = one;
     await recordWalk(pool, tenant, { startedMs, workedMs, events, last, findings: report.length, report });
     this.events.inc(events);
+    return true;
   }
 
   /**

@@ -96,7 +96,7 @@ async function prove(
   if (!event) throw missing;
   const { event_id: eventId, created_ms: createdMs, request_id: requestId, redacted_hash: redacted, payload } = event;
   const sequence = Number(event.sequence);
-  const checkpoint = newest && newest.size >= sequence ? newest : await checkpoints.cover(connections, tenant, sequence);
+  const checkpoint = newest && newest.size >= sequence ? newest : await covered(checkpoints, connections, tenant, sequence);
   if (!checkpoint) throw missing;
   const path = await inclusionProof(sequence - 1, checkpoint.size, storedSubtrees(readOnly(connections, tenant), tenant));
   return {
@@ -114,9 +114,19 @@ async function prove(
 /** The newest checkpoint; makes the first. */
 async function newestOf(checkpoints: Checkpoints, connections: Connections, tenant: string): Promise<Checkpoint> {
   const [[newest]] = await readTenant<[Checkpoint[]]>(connections, tenant, newestCheckpoint(tenant));
-  const checkpoint = newest ?? (await checkpoints.cover(connections, tenant, 1));
+  const checkpoint = newest ?? (await covered(checkpoints, connections, tenant, 1));
   if (!checkpoint) throw new Refusal('event_not_found', 'the log is empty, and has no checkpoint');
   return checkpoint;
+}
+
+/** As {@link Checkpoints.cover}. Throws {@link Refusal} `unavailable` also where the directory of checkpoints is full or away. */
+async function covered(...[checkpoints, ...wanted]: [Checkpoints, ...Parameters<Checkpoints['cover']>]): Promise<Checkpoint | null> {
+  try {
+    return await checkpoints.cover(...wanted);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error;
+    throw new Refusal('unavailable', 'no checkpoint can be kept at the moment, so none is signed');
+  }
 }
 
 /** Hashes of 32 bytes, each after its length, two bytes. */

@@ -34,7 +34,9 @@ const maxPollMs = 5_000;
 const restFactor = 9;
 
 const logStates = `select h.tenant_id as tenant, h.sequence::float8 as head, coalesce(t.origin, 1) as origin, coalesce(t.size, 0)::float8 as size,
-    coalesce(c.size, 0)::float8 as signed, c.signed_at is null or c.signed_at <= clock_timestamp() - make_interval(secs => $1::float8 / 1000) as due
+    coalesce(c.size, 0)::float8 as signed,
+    -- Also where the clock was set back.
+    (c.signed_at between clock_timestamp() - make_interval(secs => $1::float8 / 1000) and clock_timestamp()) is not true as due
   from heads h left join trees t on t.tenant_id = h.tenant_id left join lateral (
     select size, signed_at from checkpoints c where c.tenant_id = h.tenant_id and c.origin = coalesce(t.origin, 1) order by c.size desc limit 1) c on true
   where h.frozen_at is null and h.sequence > 0`;

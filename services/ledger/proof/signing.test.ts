@@ -1,6 +1,6 @@
 // What is signed, whatever happens to processes, the database and its rows: never two histories.
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { mkdtempSync, readdirSync } from 'node:fs';
+import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { create, toBinary } from '@bufbuild/protobuf';
@@ -257,6 +257,16 @@ test('another database that signs into the same files freezes this one', async (
   expect(await refusal(auditor.client.getProof({ tenantId, event: sequence }))).toMatchObject({ reason: 'books_frozen' });
   expect(await frozen()).toContain('a checkpoint of 3 events was signed');
   expect((await checkpoints()).map(({ size }) => size)).toEqual([2]);
+});
+
+test('where no file can be kept nothing is signed, and callers are told to try later', async () => {
+  const { tenantId, books, checkpoints } = await newBook();
+  const file = join(directory, 'no-directory');
+  writeFileSync(file, '');
+  const auditor = await startAuditor(audit.ledger.database, { directory: file });
+  auditors.push(auditor);
+  expect(await refusal(auditor.client.getCheckpoint({ tenantId }))).toMatchObject({ reason: 'unavailable' });
+  expect([await checkpoints(), (await books()).status]).toEqual([[], 'active']);
 });
 
 test.each([

@@ -382,7 +382,7 @@ export type AcceptInvitationResult = {
 export type CreateApiKeyRequest = {
     name: string;
     /**
-     * Repeated scopes count once. `reconciliations:manage` and `personal:*` have no routes yet.
+     * Repeated scopes count once. `reconciliations:manage` has no routes yet.
      */
     scopes: Array<Scope>;
     description?: string | null;
@@ -802,7 +802,7 @@ export type AccountCondition = {
 
 export type PersonalInput = {
     /**
-     * Your own name of the person, for example a customer number.
+     * Your own name of the person, for example a customer number. It is kept in Unicode form NFC.
      */
     subject: string;
     /**
@@ -1184,7 +1184,7 @@ export type BatchResult = {
 
 export type EraseSubjectRequest = {
     /**
-     * Your own name of the person, for example a customer number.
+     * Your own name of the person, for example a customer number. It is kept in Unicode form NFC.
      */
     subject: string;
     /**
@@ -2657,24 +2657,6 @@ export type Transaction = {
     redacted: Array<string>;
 };
 
-export type Personal = {
-    subject_id: string;
-    /**
-     * Only if `open`.
-     */
-    subject: string | null;
-    /**
-     * Only if `open`.
-     */
-    data: {
-        [key: string]: unknown;
-    } | null;
-    /**
-     * `sealed`: the key lacks `personal:read`, or the data came from another tenant.
-     */
-    state: PersonalState;
-};
-
 export type Entry = {
     account_id: string;
     account_code: string;
@@ -3723,6 +3705,24 @@ export type Job = {
      * When it and its result are deleted, 7 days after its end.
      */
     expires_at: string | null;
+};
+
+export type Personal = {
+    subject_id: string;
+    /**
+     * Only if `open`.
+     */
+    subject: string | null;
+    /**
+     * Only if `open`.
+     */
+    data: {
+        [key: string]: unknown;
+    } | null;
+    /**
+     * `sealed`: the key lacks `personal:read`, or the data came from another tenant.
+     */
+    state: PersonalState;
 };
 
 export type Proof = {
@@ -5900,7 +5900,7 @@ export type ListTransactionsCall = {
          */
         end_date?: string;
         /**
-         * Your own name of the person, for example a customer number.
+         * Your own name of the person, for example a customer number. It is kept in Unicode form NFC.
          */
         subject?: string;
         /**
