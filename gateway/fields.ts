@@ -188,7 +188,7 @@ export const metadata = Type.Unsafe<Record<string, unknown>>({
 });
 /** The client's name of a subject of personal data. */
 export const subjectName = text(255, {
-  description: 'Your own name of the person, for example a customer number.',
+  description: 'Your own name of the person, for example a customer number. It is kept in Unicode form NFC.',
   example: 'customer-42',
 });
 export const email = text(254, { format: 'email', example: 'ada@example.com' });

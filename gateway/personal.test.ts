@@ -87,6 +87,7 @@ test('a dry run and a refused posting show and keep nothing, and bad data names 
     [[{ subject: ada, data: 'text' }], 'personal[0].data', 'type'],
     [[{ subject: ada, data: { text: 'x'.repeat(4_096) } }], 'personal[0].data', 'max'],
     [[{ subject: ada, data: {}, more: 1 }], 'personal[0].more', 'unknown'],
+    [[of('Jos\u00e9', 'n'), of('Jose\u0301', 'n')], 'personal[1].subject', 'unique'],
   ];
   for (const [sent, field, tag] of faults) {
     const { status, body } = await post({ ...deposit(), personal: sent });
@@ -122,6 +123,11 @@ test('after an erasure nothing shows the data, proofs hold, and a subject that r
   const again = (await post({ ...deposit(), personal: [of(ada, 'Ada')] })).body.data.transaction.personal;
   expect(again).toEqual([opened(ada, 'Ada')]);
   expect(again[0].subject_id).not.toBe(subject_id);
+  // Two ways to type a name are one subject.
+  await post({ ...deposit(), personal: [of('Jose\u0301', 'José')] });
+  expect((await get(`transactions?subject=${encodeURIComponent('Jos\u00e9')}`)).transactions).toMatchObject([
+    { personal: [{ state: 'open' }] },
+  ]);
   const verified = runCommand(cluster.databases.ledger.ownerUrl, 'verify', '--tenant', customer.tenant.id);
   expect([verified.status, verified.stderr]).toEqual([0, '']);
 });

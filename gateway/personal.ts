@@ -44,9 +44,12 @@ export interface UnsealedPosting extends Posting {
 /** Adds personal data to a posting. Throws `validation_failed` where a subject is there twice, or its data is too large. */
 export function addPersonal(posting: UnsealedPosting, sent: SentPersonal[] | null | undefined): void {
   if (sent == null || sent.length === 0) return;
-  posting.unsealed = sent.map(({ subject, data }, index) => {
+  // As identity keeps them.
+  const names = sent.map(({ subject }) => subject.normalize('NFC'));
+  posting.unsealed = sent.map(({ data }, index) => {
     const path = `personal[${index}]`;
-    if (sent.findIndex((other) => other.subject === subject) < index) {
+    const subject = names[index] as string;
+    if (names.indexOf(subject) < index) {
       const field = `${path}.subject`;
       throw validationError([{ field, tag: 'unique', value: subject, message: `${field} is there already` }]);
     }

@@ -63,6 +63,7 @@ export async function startAuditor(
     verifyMs,
     witnesses = [],
     quorum = witnesses.length,
+    maxImportBytes = 2 ** 30,
   }: Partial<{
     kinds: JobKinds;
     leaseMs: number;
@@ -72,6 +73,7 @@ export async function startAuditor(
     verifyMs: number;
     witnesses: readonly Witness[];
     quorum: number;
+    maxImportBytes: number;
   }> = {},
 ): Promise<RunningAuditor> {
   const kinds = { ...jobKinds, ...more };
@@ -101,7 +103,14 @@ export async function startAuditor(
     witnesses.length === 0 ? undefined : new Cosigner({ pool: trees, witnesses, quorum, everyMs: 40, retryMs: 20, logger, metrics });
   const served = await startGrpcServer({
     services: [AuditService],
-    routes: auditorRoutes({ pool: new SharedPool(pool), exports: new SharedPool(pool), kinds, checkpoints, started: () => runner.wake() }),
+    routes: auditorRoutes({
+      pool: new SharedPool(pool),
+      exports: new SharedPool(pool),
+      kinds,
+      checkpoints,
+      maxImportBytes,
+      started: () => runner.wake(),
+    }),
     maxMessageBytes,
     metrics,
   });

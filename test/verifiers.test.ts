@@ -108,6 +108,8 @@ describe('the verifiers', () => {
     const signed = sizeOf(await text('tlog/checkpoint'));
     const line = `0 verified: ${count} events of ${vkey.split('+')[0]} follow the rules, ${signed} of them are signed`;
     expect(await check(whole)).toMatch(new RegExp(`^${line}, 197.50 NGN on both sides, 7.00 USD on both sides\n$`));
+    const hidden = whole.replace(/"payload":("[^"]*")(.*)}/, '"payload":null$2,"redacted_payload":$1}');
+    expect(await check(hidden)).toMatch(/^1 refused: line 1: .* can't be redacted\n$/);
     const lines = whole.split(/(?<=\n)/);
     const at = lines.findIndex((each) => each.includes('transaction.posted'));
     const without = (index: number) => lines.filter((_, each) => each !== index).join('');

@@ -47,6 +47,14 @@ def number_of(text, name):
     return int(text)
 
 
+def parse_json(text):
+    def once(pairs):
+        check(len(dict(pairs)) == len(pairs), "a field is there twice")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=once)
+
+
 def fields_of(value, names, what):
     check(isinstance(value, dict) and sorted(value) == sorted(names), f"{what} does not have the fields {', '.join(names)}")
     return value
@@ -178,7 +186,7 @@ def check_inclusion(index, size, leaf, path, root):
 def read_proof(text):
     event = ["header", "payload", "payload_hash", "previous_hash"]
     if not text.startswith("c2sp.org/tlog-proof@v1\n"):
-        proof = json.loads(text)
+        proof = parse_json(text)
         if isinstance(proof, dict) and "success" in proof:
             check(fields_of(proof, ["success", "data"], "the answer")["success"] is True, "the answer is no success")
             proof = fields_of(proof["data"], ["proof"], "data")["proof"]
@@ -188,7 +196,7 @@ def read_proof(text):
     head, _, checkpoint = text.partition("\n\n")
     lines = head.split("\n")
     check(len(lines) > 2 and lines[1].startswith("extra ") and lines[2].startswith("index "), "the lines extra and index are missing")
-    content = fields_of(json.loads(from_base64(lines[1][6:], "extra").decode()), event, "extra")
+    content = fields_of(parse_json(from_base64(lines[1][6:], "extra").decode()), event, "extra")
     return {**content, "hash": None, "path": lines[3:], "index": number_of(lines[2][6:], "index"), "checkpoint": checkpoint}
 
 
@@ -275,5 +283,5 @@ def main(arguments):
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except (Refused, OSError, ValueError, LookupError) as error:
+    except (Refused, OSError, ValueError, LookupError, ArithmeticError, RecursionError) as error:
         sys.exit(f"refused: {error}")

@@ -157,6 +157,9 @@ const proofs = [
   ...both(small).map((text: string) => ({ text, vkeys: [go.witness.vkey, notes.keys.accepted[0]], accepted: false })),
   { text: JSON.stringify(hidden.json), vkeys, accepted: true },
   { text: JSON.stringify(small.json.data.proof), vkeys, accepted: true },
+  // Readers differ about which of two fields counts.
+  { text: both(small)[0]!.replace('"hash":', '"hash":"","hash":'), vkeys, accepted: false },
+  { text: JSON.stringify(small.json, null, 2), vkeys, accepted: true },
   // A witness is asked for only where its key is given.
   { text: cosigned, vkeys, accepted: true },
   { text: cosigned, vkeys: [go.vkey, go.witness.vkey], accepted: true },

@@ -18,7 +18,7 @@ import { Gate } from './pages/gate.tsx';
 import { SearchDialog } from './search.tsx';
 import { accessTo, ledger, ledgerOf, logOut, type Session } from './session.ts';
 import { ShortcutList, useShortcuts } from './shortcuts.tsx';
-import { TenantProvider, useTenant } from './tenant.tsx';
+import { TenantProvider, useRead, useTenant } from './tenant.tsx';
 import { chooseTheme, readTheme, type Theme } from './theme.ts';
 import { words } from './words.ts';
 
@@ -180,6 +180,7 @@ function Banners({ session }: { session: Session }): ReactNode {
   const isOnline = useIsOnline();
   const { status, delete_at: end } = useTenant().tenant;
   const { data } = useQuery({ queryKey: ['user'], queryFn: () => ledger.user.get(), refetchInterval: sessionCheckMs });
+  const books = useRead(['books'], (of, options) => of.books.get(options), { everyMs: 60_000 });
   const { email, email_verified: isVerified } = data?.user ?? session.user;
   const send = async (): Promise<void> => {
     await ledger.auth.sendVerification();
@@ -196,6 +197,11 @@ function Banners({ session }: { session: Session }): ReactNode {
         <p className="banner warn" role="status">
           <Icon name="warning" />{' '}
           {status === 'closed' ? words.tenantStatus.closed(end === null ? '–' : formatDay(end.slice(0, 10))) : words.tenantStatus.suspended}
+        </p>
+      )}
+      {books.data?.books.frozen && (
+        <p className="banner warn" role="status">
+          <Icon name="warning" /> {words.tenantStatus.frozen} <Link href="/verification">{words.tenantStatus.frozenWhy}</Link>
         </p>
       )}
       {!isVerified && (

@@ -1,4 +1,5 @@
 // Texts of the pages of webhooks, events, keys, members, settings, periods, verification and proofs in English.
+import type { Scope } from '../clients/typescript/ledger.ts';
 
 /** The texts. */
 export const tenantTexts = {
@@ -120,10 +121,12 @@ export const tenantTexts = {
       'transactions:write': 'Post, reverse, hold and capture',
       'webhooks:manage': 'Configure webhooks and retry deliveries',
       'reports:read': 'Make reports and exports',
+      'personal:read': 'Read personal data of transactions',
+      'personal:manage': 'Erase subjects and redact texts',
       'limits:override': 'Post beyond limits, with a reason',
       'periods:close': 'Close periods',
       'periods:reopen': 'Reopen periods',
-    } as Record<string, string>,
+    } satisfies Record<Exclude<Scope, 'reconciliations:manage'>, string>,
   },
   members: {
     title: 'Members',
@@ -284,6 +287,7 @@ export const tenantTexts = {
     text: 'Checked in this browser by the file that anybody can check it with, offline and without this service: verify.mjs.',
     download: 'Save the proof',
     good: (size: string): string => `It stands in the signed log of ${size} events.`,
+    redacted: 'Texts were redacted, so it is a proof of the hash of what was posted. The entries above are not part of it.',
     bad: (reason: string): string => `The proof does not hold: ${reason}`,
     signer: 'Signed by',
     key: 'Key for verifiers',

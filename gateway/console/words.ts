@@ -134,6 +134,8 @@ export const words = {
   tenantStatus: {
     suspended: 'This tenant is suspended. Its books can’t be used until an owner resumes it.',
     closed: (day: string) => `This tenant is closed. It is deleted on ${day}, unless an owner opens it again.`,
+    frozen: 'These books are frozen: nothing can be posted or changed.',
+    frozenWhy: 'Why',
   },
 
   verifyEmail: {

@@ -28,7 +28,7 @@ const newKey = object({
     minItems: 1,
     maxItems: 100,
     items: oneOf(scopes),
-    description: 'Repeated scopes count once. `reconciliations:manage` and `personal:*` have no routes yet.',
+    description: 'Repeated scopes count once. `reconciliations:manage` has no routes yet.',
     example: ['transactions:write', 'balances:read'],
   }),
   description: optional(description),

@@ -36,10 +36,10 @@ function importRoute(app: App, { auditor, shutdown }: Services): void {
           tag: 'Tenants',
           summary: 'Import a whole log',
           description: [
-            `For owners. The body is \`${ndjson}\` of any length: what \`GET …/export/events\` has answered, from the first event to its last line. The tenant must have no events (\`books_not_empty\`).`,
+            `For owners. The body is \`${ndjson}\` of up to 16 GiB, or what the setting \`IMPORT_MAX_GIB\` allows: what \`GET …/export/events\` has answered, from the first event to its last line. The tenant must have no events (\`books_not_empty\`).`,
             'The answer comes when all has arrived. A job then checks the whole log: its chain, each event by the rules of the ledger, and a `checkpoint` in the last line, if there is one. If anything is wrong nothing is written, and the job fails with `import_invalid` and the `line`. Otherwise all events and balances appear at once.',
-            'Payloads, ids, keys and times stay as they are, so that keys that were used replay. The log begins with `log.imported`, which names the source, its size and the root of its Merkle tree; every other event follows one position later, with a hash of its own. Nothing of it goes to webhooks. Personal data stays sealed.',
-            'A second call starts a second job: after a lost answer, list them first.',
+            'Payloads, ids, keys and times stay as they are, so that keys that were used replay. The log begins with `log.imported`, which names the source, its size and the root of its Merkle tree; every other event follows one position later, with a hash of its own. Nothing but that event is published. Personal data stays sealed.',
+            'One import of a tenant runs at a time. After a lost answer, list the jobs.',
           ].join('\n\n'),
           stream: { type: ndjson, schema: { type: 'string', description: 'An export of events.' }, example },
           answers: {
@@ -50,7 +50,7 @@ function importRoute(app: App, { auditor, shutdown }: Services): void {
               example: { job: { ...exampleNewJob, kind: 'import' } },
             },
           },
-          errors: ['books_not_empty', 'job_not_found'],
+          errors: ['books_not_empty', 'import_invalid', 'job_not_found'],
         },
       },
     },

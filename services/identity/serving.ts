@@ -93,7 +93,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const secrets = new SecretEncryption('IDENTITY_ENCRYPTION_KEY', encryptionKeys);
   const parts: Parts = {
     ...{ orm, pool, deleteAfterMs, secrets, erasures },
-    vault: new Vault(pool, new SecretEncryption('SUBJECT_ENCRYPTION_KEY', subjectKeys)),
+    vault: new Vault(pool, new SecretEncryption('SUBJECT_ENCRYPTION_KEY', subjectKeys), logger),
     oidc: new OidcClient(config.oidcProviders, secrets),
     passwords: new Passwords(metrics),
     signer: await openSigner(signingKeys),

@@ -172,6 +172,30 @@ test('redacted again it changes nothing, and further fields add up', async () =>
   expect([await audit.verified(tenant), await audit.checked(tenant)]).toEqual([[], []]);
 });
 
+test('the result of a job that is just ending goes as well', async () => {
+  const { tenantId, tenant, redact } = await newBook();
+  const started = runs.length;
+  const { job } = await auditor.client.startJob({ tenantId, kind: 'slow', parameters: '{}', ...by });
+  await until(
+    () => Promise.resolve(runs.length),
+    (n) => n > started,
+  );
+  const end = `update jobs set status = 'succeeded', finished_at = now(), lease_id = null, leased_until = null where tenant_id = $1`;
+  let redacted: Promise<unknown> | undefined;
+  await inTransaction(auditor.pool, [tenant], async (own) => {
+    await own.query(end, [tenant]);
+    redacted = redact('description');
+    await until(
+      async () =>
+        (await admin.query(`select from pg_stat_activity where query like '%redact_event%' and wait_event_type = 'Lock'`)).rowCount,
+      (n) => n === 1,
+    );
+  });
+  await redacted;
+  expect(await refusal(auditor.client.getJob({ tenantId, jobId: job!.id }))).toMatchObject({ reason: 'job_not_found' });
+  runs.at(-1)!();
+});
+
 test('bad requests name their field', async () => {
   const { tenantId, transactionId, redact } = await newBook();
   await redact('description');

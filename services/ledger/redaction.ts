@@ -47,7 +47,7 @@ function checkedRedaction({ fields, reason }: Pick<RedactTransactionRequest, 'fi
   if (fields.length > maxFields) throw invalid('fields', 'max', String(fields.length), `fields must have at most ${maxFields} items`);
   fields.forEach((field, index) => {
     const name = `fields[${index}]`;
-    if (field === 'description' || field === 'reference' || (field.startsWith(ofMetadata) && field.length > ofMetadata.length)) return;
+    if (field === 'description' || field === 'reference' || field.startsWith(ofMetadata)) return;
     throw invalid(name, 'oneof', field, `${name} must be description, reference or metadata.<key>`);
   });
   return { fields: [...new Set(fields)], reason: checkedText('reason', reason, { min: 1, max: 1000 }) };

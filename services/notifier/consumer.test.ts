@@ -296,6 +296,17 @@ test('a gap is recorded and counted, does not hold up what follows, and a late e
   expect(await gaps()).toBe(before + 1);
 });
 
+test('what was imported is no gap, because it is not published', async () => {
+  const tenant = await subscribed();
+  const before = await gaps();
+  const imported = { case: 'logImported' as const, value: { tenantId: newId('tenant'), size: 2n } };
+  await ingest(tenant.posting({ type: 'log.imported', data: imported }));
+  const [, , posted] = [tenant.posting(), tenant.posting(), tenant.posting()];
+  await ingest(posted);
+  expect(await made(tenant)).toEqual([posted.id]);
+  expect(await gaps()).toBe(before);
+});
+
 test('the last part of a posting that never came is a gap', async () => {
   const tenant = await subscribed();
   const [posting, first, late] = withDerivedEvents(changing(tenant)) as [Event, Event, Event];

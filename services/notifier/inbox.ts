@@ -1,5 +1,5 @@
 // Which events of each tenant's log are consumed: an offset that only rises, gaps below it, and late events that came for them.
-import type { Event } from '../../proto/gen/ledger/v1/events_pb.js';
+import type { Event, LogImported } from '../../proto/gen/ledger/v1/events_pb.js';
 import { derivedEventCount } from '../platform/derived-events.ts';
 import { toId } from '../platform/ids.ts';
 import { bigintArray, plainArray, uuidArray } from '../platform/arrays.ts';
@@ -70,7 +70,14 @@ export class TenantInbox {
     else if (sequence !== this.offset.sequence) this.parts = null;
     this.offset = position;
     this.createdMs = createdMs;
+    if (event.data.case === 'logImported' && sequence === 1n) this.passImported(event.data.value);
     return true;
+  }
+
+  // What was imported is not published.
+  private passImported({ size }: LogImported): void {
+    this.offset = { sequence: 1n + size, part: lastPart };
+    this.parts = null;
   }
 
   /** Consumes a whole range without its events. */

@@ -1,7 +1,9 @@
 // The console's pages in a real browser, with the demo's data: every page by axe and keyboard, lists, the live log, reports and keys.
 import { jest } from '@jest/globals';
 import type { Page } from 'playwright-core';
+import { withClient } from '../../deploy/local/databases.ts';
 import { Ledger } from '../../gateway/clients/typescript/ledger.ts';
+import { toUuid } from '../../services/platform/ids.ts';
 import { axeFaults, chromiumPath, keyboardFaults, overflowAt360, type Profile } from './browser.ts';
 import { openAs, people, startConsole, type Console } from './deployment.ts';
 
@@ -75,11 +77,11 @@ ifChromium('the console', () => {
   }
 
   /** A tenant of a new user, with a chart. */
-  async function ownTenant(): Promise<{ person: { email: string; password: string }; slug: string; ledger: Ledger }> {
-    const { owner, slug } = await app.cluster.tenant();
+  async function ownTenant(): Promise<{ person: { email: string; password: string }; slug: string; ledger: Ledger; tenantId: string }> {
+    const { owner, slug, id: tenantId } = await app.cluster.tenant();
     const ledger = new Ledger({ url: app.cluster.url, tenant: slug, token: owner.token });
     await ledger.accounts.setUp({ business_type: 'wallet' });
-    return { person: owner, slug, ledger };
+    return { person: owner, slug, ledger, tenantId };
   }
 
   const posting = (number: number, amount = '10.00') => ({
@@ -266,8 +268,8 @@ ifChromium('the console', () => {
     );
   });
 
-  test('the browser checks the proof of a transaction and of an event, and that nothing has changed since a checkpoint that was kept', async () => {
-    const { person, slug, ledger } = await ownTenant();
+  test('the browser checks the proof of a transaction and of an event, and that nothing has changed since a checkpoint that was kept; a freeze is seen', async () => {
+    const { person, slug, ledger, tenantId } = await ownTenant();
     const { transaction } = await ledger.transactions.post(posting(1));
     await use(
       `/t/${slug}/transactions/${transaction.transaction_id}`,
@@ -293,6 +295,12 @@ ifChromium('the console', () => {
         });
         await page.goto(`${app.url}/t/${slug}/transactions/${transaction.transaction_id}`);
         await page.getByText('The proof does not hold: the payload does not have the hash payload_hash').waitFor();
+        await withClient(app.cluster.databases.ledger.adminUrl, (admin) =>
+          admin.query('select freeze_tenant($1, $2)', [toUuid('tenant', tenantId), 'a balance differs']),
+        );
+        await page.goto(`${app.url}/t/${slug}`);
+        await page.getByRole('status').filter({ hasText: 'These books are frozen' }).getByRole('link', { name: 'Why' }).click();
+        await page.getByText('a balance differs').waitFor();
       },
       { person },
     );

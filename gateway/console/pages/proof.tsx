@@ -33,13 +33,14 @@ export function ProofSection({ name, read, transaction }: ProofProps): ReactElem
     <Section title={words.title} actions={query.data && <Button onPress={() => download(query.data.proof)}>{words.download}</Button>}>
       <p className="hint">{words.text}</p>
       <Loaded query={query} lines={3}>
-        {({ keys, result }) => (
+        {({ proof, keys, result }) => (
           <>
             <p role="status">
               <Badge tone={typeof result === 'string' ? 'bad' : 'good'}>
                 {typeof result === 'string' ? words.bad(result) : words.good(formatCount(result.size))}
               </Badge>
             </p>
+            {proof.payload === null && <p className="hint">{words.redacted}</p>}
             <Facts
               facts={[
                 [words.signer, typeof result !== 'string' && <code>{result.signer}</code>],

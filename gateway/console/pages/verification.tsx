@@ -29,6 +29,7 @@ export function VerificationPage(): ReactElement {
       <Loaded query={query} lines={6}>
         {({ report }) => (
           <>
+            <LastVerification />
             <Section title={words.head}>
               <p className="hint">{words.headText}</p>
               <Facts
@@ -48,7 +49,6 @@ export function VerificationPage(): ReactElement {
                 })}
               />
             </Section>
-            <LastVerification />
             {report.as_recorded.sequence > 0 && <CheckpointSections />}
             <Check
               title={words.links}
@@ -69,26 +69,27 @@ export function VerificationPage(): ReactElement {
 
 function LastVerification(): ReactElement {
   const query = useRead(['books'], (ledger, options) => ledger.books.get(options));
+  const { frozen } = query.data?.books ?? {};
   return (
-    <Section title={words.last}>
-      <Loaded query={query} lines={2}>
-        {({ books: { frozen, verified } }) => (
-          <>
-            {frozen !== null && (
-              <>
-                <p>
-                  <Badge tone="bad">{words.frozen}</Badge> {words.frozenText}
-                </p>
-                <Facts
-                  facts={[
-                    [texts.events.at, <Time time={frozen.at} />],
-                    [words.upTo, formatCount(frozen.sequence)],
-                    [words.reason, frozen.reason],
-                  ]}
-                />
-              </>
-            )}
-            {verified === null ? (
+    <>
+      {frozen && (
+        <Section title={words.frozen}>
+          <p>
+            <Badge tone="bad">{words.frozen}</Badge> {words.frozenText}
+          </p>
+          <Facts
+            facts={[
+              [texts.events.at, <Time time={frozen.at} />],
+              [words.upTo, formatCount(frozen.sequence)],
+              [words.reason, frozen.reason],
+            ]}
+          />
+        </Section>
+      )}
+      <Section title={words.last}>
+        <Loaded query={query} lines={2}>
+          {({ books: { verified } }) =>
+            verified === null ? (
               <p>{words.never}</p>
             ) : (
               <Facts
@@ -97,11 +98,11 @@ function LastVerification(): ReactElement {
                   [words.upTo, formatCount(verified.sequence)],
                 ]}
               />
-            )}
-          </>
-        )}
-      </Loaded>
-    </Section>
+            )
+          }
+        </Loaded>
+      </Section>
+    </>
   );
 }
 

@@ -36,12 +36,12 @@ export function vaultCalls({ vault, erasures, tenants }: Parts): ServiceImpl<typ
     }),
     findSubject: answer(async (request, { signal }) => {
       const tenant = tenantUuid(request.tenantId);
-      const name = field.text('subject', request.subject, maxNameLength);
+      const name = subjectName('subject', request.subject);
       return { subjectId: toId('subj', await tenants.run(tenant, signal, () => vault.find(tenant, name))) };
     }),
     eraseSubject: answer(async (request, { signal }) => {
       const tenant = tenantUuid(request.tenantId);
-      const name = field.text('subject', request.subject, maxNameLength);
+      const name = subjectName('subject', request.subject);
       const context = {
         reason: field.optionalText('reason', request.reason, 1_000) ?? '',
         actor: field.optionalText('actor', request.actor, 255) ?? '',
@@ -60,13 +60,18 @@ function checkedPersonal(personal: PersonalData[]): Personal[] {
     throw field.invalid('personal', 'max', `must have at most ${maxPerTransaction} items`, String(personal.length));
   return personal.map(({ subject, data }, index) => {
     const path = `personal[${index}]`;
-    const name = field.text(`${path}.subject`, subject, maxNameLength);
-    if (personal.findIndex((other) => other.subject === subject) < index)
+    const name = subjectName(`${path}.subject`, subject);
+    if (personal.findIndex((other) => other.subject.normalize('NFC') === name) < index)
       throw field.invalid(`${path}.subject`, 'unique', 'is there already', subject);
     if (Buffer.byteLength(data) > maxDataBytes || !isJson(data))
       throw field.invalid(`${path}.data`, 'max', `must be JSON of at most ${maxDataBytes} bytes`);
     return { subject: name, data };
   });
+}
+
+/** In Unicode form NFC, so that two ways to type a name are one subject: an erasure must not leave the other one. */
+function subjectName(path: string, name: string): string {
+  return field.text(path, name.normalize('NFC'), maxNameLength);
 }
 
 function isJson(text: string): boolean {

@@ -22,6 +22,7 @@ let ledger: RunningLedger;
 let pool: Pool;
 let userId: string;
 const key = newEncryptionKey();
+const logger = pino({ level: 'silent' });
 
 beforeAll(async () => {
   database = await freshDatabase('identity', { migrated: true });
@@ -40,7 +41,7 @@ afterAll(async () => {
 });
 
 const vaultWith = (...keys: string[]) =>
-  new Vault(pool, new SecretEncryption('KEYS', new Settings({ KEYS: keys.join(',') }).encryptionKeys('KEYS')));
+  new Vault(pool, new SecretEncryption('KEYS', new Settings({ KEYS: keys.join(',') }).encryptionKeys('KEYS')), logger);
 const tenantOf = async () => toUuid('tenant', await newTenant(identity.client, userId))!;
 const context = { reason: 'asked for', actor: 'key', requestId: 'request' };
 const personal = (subject: string, transactionId = newId('txn')) => ({ subject, data: `{"name":"${subject}"}`, transactionId });
@@ -88,11 +89,20 @@ test('replicas that meet a name at once make one subject, and it is found under 
   const newKey = newEncryptionKey();
   const rotated = vaultWith(newKey, key);
   expect(await rotated.find(tenant, names[0]!)).toBe(made[0]![0]);
-  await rotated.seal(tenant, [personal('made with the new key')]);
+  const newest = personal('made with the new key');
+  const [item] = await rotated.seal(tenant, [newest]);
   await expect(vaultWith(key).find(tenant, 'made with the new key')).resolves.toEqual(expect.any(String));
   await expect(vaultWith(key).seal(tenant, [personal('made with the new key')])).rejects.toThrow(
     `encrypted with key ${newKey.split(':')[0]}, which KEYS does not name`,
   );
+  // Without its key it stays sealed, and what stands next to it opens.
+  const known = personal(names[0]!);
+  const [other] = await rotated.seal(tenant, [known]);
+  const items = [
+    { ...item!, transactionId: newest.transactionId },
+    { ...other!, transactionId: known.transactionId },
+  ];
+  expect((await vaultWith(key).open(tenant, items, false)).map(({ state }) => state)).toEqual(['sealed', 'open']);
 });
 
 test('an erasure that the ledger does not answer is finished by the job, once, and no row has name or key', async () => {
@@ -110,7 +120,6 @@ test('an erasure that the ledger does not answer is finished by the job, once, a
       return answer;
     },
   };
-  const logger = pino({ level: 'silent' });
   const erasures = new Erasures({ pool, openLedger: () => calls, logger, metrics: new Registry() });
   started.push(erasures);
   await erasures.checkOpen(tenantId);

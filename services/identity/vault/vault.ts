@@ -2,7 +2,8 @@
 import { bytesArray, textArray, uuidArray } from '../../platform/arrays.ts';
 import { newUuid, toId } from '../../platform/ids.ts';
 import { epochMs, inTransaction, readTenant, type Pool } from '../../platform/postgres.ts';
-import type { SecretEncryption } from '../../platform/secret-encryption.ts';
+import { DecryptError, type SecretEncryption } from '../../platform/secret-encryption.ts';
+import type { Logger } from '../../platform/telemetry.ts';
 import { Refusal } from '../refusal.ts';
 import { nameHash, newKey, open, seal, type Sealed } from './subject-keys.ts';
 
@@ -50,13 +51,15 @@ const maxAttempts = 3;
 export class Vault {
   private readonly pool: Pool;
   private readonly secrets: SecretEncryption;
+  private readonly logger: Logger;
   /** By tenant (UUID): keys of name hashes, which never change. */
   private readonly hashKeys = new Map<string, Buffer>();
 
   /** `secrets`: encrypts keys and names; their owner is the tenant, and the subject, by UUID. */
-  constructor(pool: Pool, secrets: SecretEncryption) {
+  constructor(pool: Pool, secrets: SecretEncryption, logger: Logger) {
     this.pool = pool;
     this.secrets = secrets;
+    this.logger = logger;
   }
 
   /** Seals data of one tenant (UUID) for transactions (TypeIDs), in this order. Makes subjects that are unknown. Throws `tenant_not_found`. */
@@ -77,7 +80,7 @@ export class Vault {
       values: [tenant, uuidArray(ids)],
     });
     const known = new Map(
-      rows.map(({ id, secret }) => [id, secret === null || statesOnly ? secret : this.subjectOf(tenant, { id, secret })]),
+      rows.map(({ id, secret }) => [id, secret === null || statesOnly ? secret : this.readableSubject(tenant, { id, secret })]),
     );
     return all.map(({ subject, transactionId, ...sealed }) => {
       const found = known.get(subject);
@@ -162,6 +165,17 @@ export class Vault {
   private subjectOf(tenant: string, { id, secret }: Pick<SubjectRow, 'id' | 'secret'>): { id: string; key: Buffer; name: string } {
     const text = this.secrets.decryptOnce(`${tenant} ${id}`, secret);
     return { id, key: Buffer.from(text.slice(0, keyLength), 'base64'), name: text.slice(keyLength) };
+  }
+
+  // Without its encryption key a subject's data stays sealed: the transactions must be readable all the same.
+  private readableSubject(tenant: string, row: Pick<SubjectRow, 'id' | 'secret'>) {
+    try {
+      return this.subjectOf(tenant, row);
+    } catch (error) {
+      if (!(error instanceof DecryptError)) throw error;
+      this.logger.error({ err: error, tenant: toId('tenant', tenant), subject: toId('subj', row.id) }, 'personal data cannot be opened');
+      return undefined;
+    }
   }
 
   private byHashes(tenant: string, hashes: Buffer[]) {

@@ -94,6 +94,7 @@ export class Replay {
   /** Rows that later events can change, as they are after the last event; reports what that should have made right. Throws InvalidTime. */
   latest(): Record<string, Row[]> {
     this.redactions.end(this.report);
+    if ((this.imported[0] ?? 0n) > this.sequence) this.report(`event 1 imports more events than follow it`);
     return {
       heads: this.head(),
       accounts: this.accounts.rows(this.tenant),

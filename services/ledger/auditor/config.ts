@@ -13,6 +13,8 @@ export interface AuditorConfig extends CommonSettings {
   jobConcurrency: number;
   /** Each tenant is walked whole at least so often, milliseconds. */
   verifyMs: number;
+  /** Of a log that is imported. */
+  maxImportBytes: number;
   checkpoints: CheckpointConfig;
 }
 
@@ -39,6 +41,7 @@ export function auditorConfig(settings: Settings): AuditorConfig {
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),
     jobConcurrency: settings.integer('JOB_CONCURRENCY', { min: 1, max: 100, fallback: 4 }),
     verifyMs: Math.ceil(settings.decimal('VERIFY_HOURS', { max: 10_000, fallback: 24 }) * 3_600_000),
+    maxImportBytes: settings.integer('IMPORT_MAX_GIB', { min: 1, max: 100_000, fallback: 16 }) * 2 ** 30,
     checkpoints: checkpointConfig(settings),
   };
 }

@@ -11,7 +11,7 @@ import type { AuditHandlers, AuditorParts } from './parts.ts';
 import { startWithUpload } from './uploads.ts';
 
 /** The handler of imports. */
-export function importHandlers({ pool, started }: AuditorParts): AuditHandlers {
+export function importHandlers({ pool, maxImportBytes, started }: AuditorParts): AuditHandlers {
   return {
     async importLog(requests, { signal }) {
       const messages = requests[Symbol.asyncIterator]();
@@ -19,10 +19,10 @@ export function importHandlers({ pool, started }: AuditorParts): AuditHandlers {
       const tenant = tenantOf(start);
       const context = auditContextOf({ ...start, traceparent: '' });
       const connections = pool.of(tenant, signal);
-      await mustBeEmpty(connections, tenant);
+      await mustBeReady(connections, tenant);
       const parameters: ImportParameters = { actor: context.actor, requestId: context.requestId };
       const wanted = { kind: 'import', scope: importJob.scope, parameters: JSON.stringify(parameters) };
-      const job = await startWithUpload(connections, tenant, wanted, context, bytesOf(messages));
+      const job = await startWithUpload(connections, tenant, wanted, context, bytesOf(messages, maxImportBytes));
       started();
       return { job };
     },
@@ -36,22 +36,28 @@ async function startOf(messages: AsyncIterator<ImportLogRequest>): Promise<LogTo
   return part.value;
 }
 
-async function* bytesOf(messages: AsyncIterator<ImportLogRequest>): AsyncGenerator<Uint8Array> {
+async function* bytesOf(messages: AsyncIterator<ImportLogRequest>, max: number): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
   for (let next = await messages.next(); next.done !== true; next = await messages.next()) {
     const { part } = next.value;
     if (part.case !== 'bytes') throw invalid('bytes', 'required', '', 'each message after the first must have bytes');
+    bytes += part.value.length;
+    if (bytes > max) throw new Refusal('import_invalid', `the file is larger than ${max / 2 ** 30} GiB, which IMPORT_MAX_GIB sets`);
     yield part.value;
   }
 }
 
-async function mustBeEmpty(connections: Connections, tenant: string): Promise<void> {
-  const [rows] = await readTenant<[{ isOn: boolean; isEmpty: boolean }[]]>(connections, tenant, {
+async function mustBeReady(connections: Connections, tenant: string): Promise<void> {
+  const [rows] = await readTenant<[{ isOn: boolean; isEmpty: boolean; isBusy: boolean }[]]>(connections, tenant, {
     name: 'may_import',
     text: `select exists (select from enabled where feature = 'proof') as "isOn",
-      not exists (select from heads where tenant_id = $1 and sequence > 0) as "isEmpty"`,
+      not exists (select from heads where tenant_id = $1 and sequence > 0) as "isEmpty",
+      exists (select from jobs where tenant_id = $1 and kind = 'import' and status in ('queued', 'running')) as "isBusy"`,
     values: [tenant],
   });
   if (rows[0]?.isOn !== true)
     throw refuse(Code.Unimplemented, { reason: 'route_not_found', message: 'not available until proof are enabled' });
   if (!rows[0].isEmpty) throw new Refusal('books_not_empty', 'the tenant has events already');
+  // What was sent for it waits in the database.
+  if (rows[0].isBusy) throw new Refusal('overloaded', 'an import of the tenant has not ended: wait for it, or cancel it');
 }

@@ -15,6 +15,8 @@ export interface AuditorParts {
   kinds: JobKinds;
   /** What signs trees. */
   checkpoints: Checkpoints;
+  /** Of a log that is imported. */
+  maxImportBytes: number;
   /** Called after a job was added. */
   started: () => void;
 }

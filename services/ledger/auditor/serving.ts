@@ -70,6 +70,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
       exports: new SharedPool(exports),
       kinds: jobKinds,
       checkpoints,
+      maxImportBytes: config.maxImportBytes,
       started: () => runner.wake(),
     }),
     logger,

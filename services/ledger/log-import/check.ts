@@ -21,9 +21,13 @@ export interface CheckedLog {
   keys: string[];
 }
 
+// Time in a log never goes back: what is posted later would be as young as this.
+const clockSkewMs = 60_000;
+
 /** Reads a whole export and replays it. `progress`: events so far. Throws a Refusal for the first line that is wrong. */
 export async function checkLog(open: OpenExport, progress: (events: number) => void = () => undefined): Promise<CheckedLog> {
   const tree = new GrowingTree();
+  const newestMs = Date.now() + clockSkewMs;
   let first: ImportedEvent | undefined;
   let end: ExportEnd | undefined;
   let replay: LineReplay | undefined;
@@ -35,6 +39,7 @@ export async function checkLog(open: OpenExport, progress: (events: number) => v
     for (const event of part) {
       first ??= event;
       replay ??= new LineReplay(first.row.tenant);
+      if (event.row.createdMs > newestMs) throw invalidLine(event.line, 'it is of a time that is not here yet');
       replay.apply(event);
       tree.add(event.row.hash);
     }

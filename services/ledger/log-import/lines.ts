@@ -88,6 +88,8 @@ function rowOf(line: number, record: Fields): LogRow {
     throw invalidLine(line, 'header must be [tenant_id, sequence, id, type, created_ms, actor, request_id] as an export writes it');
   if (type !== row.type || sequence !== Number(row.sequence)) throw invalidLine(line, 'type and sequence must be those of the header');
   const payloadHash = bytesOf(line, 'payload_hash', record['payload_hash'], 'hex');
+  if (record['payload'] === null && row.type !== 'transaction.posted')
+    throw invalidLine(line, 'payload may be null only where a transaction was redacted');
   if (record['payload'] === null) row.payloadHash = payloadHash;
   else if (!payloadHash.equals(sha256(row.payload))) throw invalidLine(line, 'payload_hash is not the SHA-256 of payload');
   if (record['payload'] !== null && record['redacted_payload'] !== undefined)

@@ -68,8 +68,9 @@ export async function writeLog(
     return { tenant_id: tenant, name, since, through: since - 1, caught_up: true };
   });
   const accounts = parentsFirst(latest['accounts'] ?? []);
-  await store(client, tenant, { ...latest, accounts, search_indexes: indexes });
-  await store(client, tenant, { heads });
+  await rejecting([], () => store(client, tenant, { ...latest, accounts, search_indexes: indexes }));
+  // Of a log under another id the relay publishes the event that begins it, and then what follows the import.
+  await store(client, tenant, { heads: heads.map((head) => ({ ...head, published: importer ? '0' : (head['sequence'] ?? null) })) });
   return placed.head;
 }
 
@@ -129,11 +130,12 @@ async function rejecting(events: ImportedEvent[], work: () => Promise<void>): Pr
   try {
     await work();
   } catch (error) {
-    const line = events[0]?.line ?? 0;
-    const isDataError = error instanceof pg.DatabaseError && /^2[23]/.test(error.code ?? '');
+    // Also rows that are too large for an index.
+    const isDataError = error instanceof pg.DatabaseError && /^(2[23]|54)/.test(error.code ?? '');
     if (!isDataError && !(error instanceof Refusal)) throw error;
     const detail = isDataError ? (error.detail ?? error.message) : error.message;
-    throw invalidLine(line, `in it or the ${events.length - 1} events after it: ${detail}`);
+    if (!events[0]) throw new Refusal('import_invalid', `what follows from the events is not allowed: ${detail}`);
+    throw invalidLine(events[0].line, `in it or the ${events.length - 1} events after it: ${detail}`);
   }
 }
 

@@ -18,7 +18,7 @@ export const importLog = [
         return not exists (select from heads where tenant_id = tenant and (sequence > 0 or frozen_at is not null))
           and not exists (select from log where tenant_id = tenant);
       end $$`,
-  // Adds rows of a table, while the head is at 0. The row of `heads` comes last: nothing may be added after it, and the relay begins behind it.
+  // Adds rows of a table, while the head is at 0. The row of `heads` comes last: nothing may be added after it. The relay goes on after its `published`.
   `create function import_rows(tenant uuid, name text, added json) returns void language plpgsql security definer
       set search_path = public, pg_temp
     as $$
@@ -31,8 +31,9 @@ export const importLog = [
         if name = 'heads' then
           update heads set sequence = head.sequence, hash = head.hash, last_at = head.last_at, chart = head.chart, rebuilt = rebuilt + 1
           from (select sequence, hash, last_at, chart from json_populate_recordset(null::heads, added)) as head where tenant_id = tenant;
-          insert into relay_marks (tenant_id, sequence) select tenant_id, sequence from heads where tenant_id = tenant
-          on conflict (tenant_id) do update set sequence = excluded.sequence;
+          insert into relay_marks (tenant_id, sequence, open_until)
+          values (tenant, (added -> 0 ->> 'published')::bigint, clock_timestamp()) on conflict (tenant_id) do update
+            set sequence = greatest(relay_marks.sequence, excluded.sequence), open_until = excluded.open_until;
         elsif name = any (array[${tables.map((table) => `'${table}'`).join(', ')}]) then
           execute format('insert into %1$I select * from json_populate_recordset(null::%1$I, $1) as row where row.tenant_id = $2', name)
             using added, tenant;

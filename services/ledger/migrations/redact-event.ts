@@ -25,9 +25,10 @@ export const redactEvent = `create function redact_event(tenant uuid, posted big
           update transaction_texts t set words = array_to_tsvector(string_to_array(redact_event.words, ' '))
           where tenant_id = tenant and sequence = posted;
         end if;
-        delete from jobs where tenant_id = tenant and status = 'succeeded' and kind <> 'import';
-        delete from job_chunks c using jobs j
-        where c.tenant_id = tenant and j.tenant_id = tenant and j.id = c.job_id and j.status = 'running' and j.kind <> 'import';
+        -- Running ones first: this waits for one that is just ending, which is deleted then.
         update jobs set status = 'queued', runs = runs - 1, lease_id = null, leased_until = null
         where tenant_id = tenant and status = 'running' and kind <> 'import';
+        delete from job_chunks c using jobs j
+        where c.tenant_id = tenant and j.tenant_id = tenant and j.id = c.job_id and j.status = 'queued' and j.kind <> 'import';
+        delete from jobs where tenant_id = tenant and status = 'succeeded' and kind <> 'import';
       end $$`;

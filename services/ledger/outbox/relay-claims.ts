@@ -1,5 +1,6 @@
 // The relay's SQL on cursors (`relay_marks`): claim them and read events, advance published offsets, find unpublished events, measure the lag.
-import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
+import { fromBinary } from '@bufbuild/protobuf';
+import { LogImportedSchema, type Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { withDerivedEvents } from '../../platform/derived-events.ts';
 import { toUuid } from '../../platform/ids.ts';
 import { inTransaction, epochMs, type Pool } from '../../platform/postgres.ts';
@@ -86,6 +87,11 @@ function claimedOf(tenant: string, rows: ClaimedRow[], options: ClaimOptions): C
       return { ...claimed, unreadable: error };
     }
     [claimed.sequence, previousHash] = [row.sequence, row.hash];
+    if (row.sequence === 1n && row.type === 'log.imported') {
+      // What was imported is not published: the next claim goes on behind it.
+      const { size } = fromBinary(LogImportedSchema, row.payload);
+      return { ...claimed, sequence: row.sequence + size, hasMore: true };
+    }
   }
   return claimed;
 }

@@ -75,7 +75,7 @@ export interface Resources {
     reopen(options?: CallOptions): Promise<T.TenantData>;
     /** Read the audit log. For owners and admins, also while the tenant is suspended or closed. Who changed keys, members, roles, invitations and the state of the tenant; newest first. What was posted stands in the events. Each entry is hashed with the one before. */
     audit(options?: T.ListAuditCall['query'] & CallOptions): Listing<T.AuditData, T.AuditData['audit'][number]>;
-    /** Import a whole log. For owners. The body is `application/x-ndjson` of any length: what `GET …/export/events` has answered, from the first event to its last line. The tenant must have no events (`books_not_empty`). */
+    /** Import a whole log. For owners. The body is `application/x-ndjson` of up to 16 GiB, or what the setting `IMPORT_MAX_GIB` allows: what `GET …/export/events` has answered, from the first event to its last line. The tenant must have no events (`books_not_empty`). */
     import(body: string | Uint8Array | ReadableStream<Uint8Array>, options?: CallOptions): Promise<T.JobData>;
   };
   members: {

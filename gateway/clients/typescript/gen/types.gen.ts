@@ -382,7 +382,7 @@ export type AcceptInvitationResult = {
 export type CreateApiKeyRequest = {
     name: string;
     /**
-     * Repeated scopes count once. `reconciliations:manage` and `personal:*` have no routes yet.
+     * Repeated scopes count once. `reconciliations:manage` has no routes yet.
      */
     scopes: Array<Scope>;
     description?: string | null;
@@ -802,7 +802,7 @@ export type AccountCondition = {
 
 export type PersonalInput = {
     /**
-     * Your own name of the person, for example a customer number.
+     * Your own name of the person, for example a customer number. It is kept in Unicode form NFC.
      */
     subject: string;
     /**
@@ -1184,7 +1184,7 @@ export type BatchResult = {
 
 export type EraseSubjectRequest = {
     /**
-     * Your own name of the person, for example a customer number.
+     * Your own name of the person, for example a customer number. It is kept in Unicode form NFC.
      */
     subject: string;
     /**
@@ -5900,7 +5900,7 @@ export type ListTransactionsCall = {
          */
         end_date?: string;
         /**
-         * Your own name of the person, for example a customer number.
+         * Your own name of the person, for example a customer number. It is kept in Unicode form NFC.
          */
         subject?: string;
         /**
