@@ -5,8 +5,8 @@ import type { LogRow } from '../log.ts';
 /** Logs with more events are long: walking one takes minutes to hours, so they do not make the others wait. */
 const longLog = 10_000;
 
-// A walk that took a tenth of a second is repeated after a minute, one of ten minutes after `VERIFY_HOURS`.
-const repeatFactor = 600;
+// A walk that took half a second is repeated after a minute, one of a quarter of an hour after `VERIFY_HOURS`. All share a tenth of a core.
+const repeatFactor = 100;
 const minPauseMs = 20_000;
 
 /** Tenants (UUIDs) whose walk is due, the longest waiting first; only this one where `only` is given. The connection has `app.indexer` on. */
