@@ -18,11 +18,12 @@ export function importHandlers({ pool, maxImportBytes, started }: AuditorParts):
       const start = await startOf(messages);
       const tenant = tenantOf(start);
       const context = auditContextOf({ ...start, traceparent: '' });
-      const connections = pool.of(tenant, signal);
-      await mustBeReady(connections, tenant);
+      await mustBeReady(pool.of(tenant, signal), tenant);
       const parameters: ImportParameters = { actor: context.actor, requestId: context.requestId };
       const wanted = { kind: 'import', scope: importJob.scope, parameters: JSON.stringify(parameters) };
-      const job = await startWithUpload(connections, tenant, wanted, context, bytesOf(messages, maxImportBytes));
+      // Without the signal: what a caller who has left had sent is still to be dropped.
+      const connections = pool.of(tenant, new AbortController().signal);
+      const job = await startWithUpload(connections, tenant, wanted, context, bytesOf(messages, maxImportBytes, signal));
       started();
       return { job };
     },
@@ -36,9 +37,17 @@ async function startOf(messages: AsyncIterator<ImportLogRequest>): Promise<LogTo
   return part.value;
 }
 
-async function* bytesOf(messages: AsyncIterator<ImportLogRequest>, max: number): AsyncGenerator<Uint8Array> {
+async function* bytesOf(messages: AsyncIterator<ImportLogRequest>, max: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  // The messages of a caller who has left neither end nor fail.
+  const left = new Promise<never>((_, reject) => {
+    const leave = () => reject(new Error('the caller has left'));
+    if (signal.aborted) leave();
+    else signal.addEventListener('abort', leave, { once: true });
+  });
+  left.catch(() => undefined);
+  const following = () => Promise.race([messages.next(), left]);
   let bytes = 0;
-  for (let next = await messages.next(); next.done !== true; next = await messages.next()) {
+  for (let next = await following(); next.done !== true; next = await following()) {
     const { part } = next.value;
     if (part.case !== 'bytes') throw invalid('bytes', 'required', '', 'each message after the first must have bytes');
     bytes += part.value.length;

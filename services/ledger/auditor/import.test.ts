@@ -258,6 +258,10 @@ test('a tenant with events is refused before the bytes are read, and an upload t
   const { tenantId, tenant } = newTenant();
   const cut = async function* () {
     yield* pieces(tenantId, text, 100);
+    await until(
+      () => count('jobs', tenant),
+      (jobs) => jobs === 1,
+    );
     throw new Error('gone');
   };
   await expect(auditor.client.importLog(cut(), options)).rejects.toThrow('gone');
@@ -265,7 +269,11 @@ test('a tenant with events is refused before the bytes are read, and an upload t
     () => count('jobs', tenant),
     (jobs) => jobs === 0,
   );
-  expect(await count('uploads', tenant)).toBe(0);
+  const small = await startAuditor(audit.ledger.database, { maxImportBytes: 1_000 });
+  const tooLarge = await refusal(small.client.importLog(pieces(tenantId, text), options));
+  expect([tooLarge.reason, tooLarge.message]).toEqual(['import_invalid', expect.stringContaining('IMPORT_MAX_GIB')]);
+  await small.end();
+  for (const table of ['jobs', 'uploads']) expect([table, await count(table, tenant)]).toEqual([table, 0]);
 });
 
 test('the operator imports a log under its own id, with all its hashes', async () => {
