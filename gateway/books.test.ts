@@ -19,17 +19,22 @@ const problem = ({ status, body }: Answer): unknown[] => [status, body.code, bod
 const defaults = {
   ...{ timezone: 'UTC', fiscal_year_end: '12-31', retained_earnings_code: 'RETAINED-EARNINGS', late_entries: 'refuse', future_days: 366 },
   ...{ cash_accounts: [], indexed_metadata: [], closed_through: null, final_through: null, status: 'active', frozen: null },
-  ...{ verified: null, indexes: [], version: 0, updated_at: null },
+  ...{ indexes: [], version: 0, updated_at: null },
+};
+/** The auditor may have walked the log by now. */
+const steady = ({ verified, ...books }: Body): Body => {
+  expect(verified).toEqual(verified === null ? null : { sequence: expect.any(Number), at: time });
+  return books;
 };
 
 test('books are read and changed field by field, and what is wrong is refused as the other settings stay', async () => {
   const customer = await newWallet(cluster);
-  expect(await customer.get('books')).toEqual({ books: defaults });
+  expect(steady((await customer.get('books')).books)).toEqual(defaults);
   const change = { timezone: 'Africa/Lagos', fiscal_year_end: '06-30', cash_accounts: ['SETTLEMENT'], indexed_metadata: ['order_id'] };
   const { status, body } = await patch(customer, { ...change, late_entries: null, version: 0 });
   const changed = { ...defaults, ...change, version: 1, updated_at: time, indexes: [{ key: 'order_id', status: expect.any(String) }] };
-  expect([status, body.data.books]).toEqual([200, changed]);
-  expect((await patch(customer, {})).body.data.books).toEqual(changed);
+  expect([status, steady(body.data.books)]).toEqual([200, changed]);
+  expect(steady((await patch(customer, {})).body.data.books)).toEqual(changed);
   const wrong: [Body, number, string, string, string, unknown][] = [
     [{ timezone: 'Lagos' }, 400, 'validation_failed', 'timezone', 'timezone', 'Lagos'],
     [{ fiscal_year_end: '13-01' }, 400, 'validation_failed', 'fiscal_year_end', 'datetime', '13-01'],
@@ -46,7 +51,7 @@ test('books are read and changed field by field, and what is wrong is refused as
     [{ cash_accounts: ['SUSPENSE-USD'] }, 422, 'account_is_system', 'cash_accounts[0]', 'account_is_system', 'SUSPENSE-USD'],
   ];
   for (const [sent, ...expected] of wrong) expect(problem(await patch(customer, sent))).toEqual(expected);
-  expect((await customer.get('books')).books).toEqual(changed);
+  expect(steady((await customer.get('books')).books)).toEqual(changed);
 });
 
 test('late entries are refused or moved, and show both times', async () => {

@@ -22,7 +22,7 @@ test('verify and rebuild --check find nothing in an intact ledger', async () => 
   expect(await audit.verified()).toEqual([]);
   expect(await audit.checked()).toEqual([]);
   const seen = await verify(audit.operator, {}, () => undefined);
-  expect(seen).toMatchObject({ tenants: 2, transactions: 46, findings: 0 });
+  expect(seen).toMatchObject({ tenants: 2, transactions: 52, findings: 0 });
   expect(seen.events).toBeGreaterThan(120);
 });
 
@@ -208,7 +208,7 @@ describe('as a command', () => {
   test('it prints a summary and ends with 0, or with 1 if something differs', async () => {
     await putBack();
     expect(run('verify')).toMatchObject({ status: 0, stderr: '' });
-    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 46 transactions verified: nothing differs\n$/);
+    expect(run('verify').stdout).toMatch(/^2 tenants, [0-9]+ events, 52 transactions verified: nothing differs\n$/);
     const one = run('rebuild', '--check', '--tenant', tenantId);
     expect(one).toMatchObject({ status: 0, stderr: '' });
     expect(one.stdout).toMatch(/^1 tenant derived from [0-9]+ events: nothing differs\n$/);

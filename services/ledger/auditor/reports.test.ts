@@ -244,6 +244,7 @@ test('a report of an empty book has nothing but its parameters, resolved', async
     columns: [{ key: '2030-01-31', from: null, to: '2030-01-31T23:59:59.999Z' }],
     lines: [],
     totals: [],
+    frozen: false,
   });
   expect((await read('balance-sheet', { currency: 'USD' }, empty.tenantId)).totals.map(({ section }: any) => section)).toEqual([
     ...['assets', 'liabilities', 'equity'],
