@@ -194,7 +194,7 @@ describe('after the credential', () => {
       const given = { key: credentialOf(operation), ...(operation.body && { body: operation.body }) };
       if (operation.body) {
         const [field = ''] = Object.keys(operation.body);
-        const value = Array.isArray((operation.body as Record<string, unknown>)[field]) ? {} : [];
+        const value = Array.isArray(operation.body[field]) ? {} : [];
         const wrong = { ...given, body: { [field]: value } };
         const { body } = await cluster.rest(operation.method, pathOf(operation, { id: 'malformed' }), wrong);
         expect([operation.id, body.details]).toEqual([operation.id, { field, tag: 'type', value }]);
