@@ -35,6 +35,8 @@ interface OpenedTenant {
  */
 export class Batch {
   readonly items: Item[];
+  /** `performance.now()` at its beginning. */
+  readonly startedAt = performance.now();
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
   readonly settled: Settled[] = [];
