@@ -26,7 +26,12 @@ export function countWaiting(pool: pg.Pool, count: () => number): void {
 
 function registerGauges(metrics: Registry, pools: Pools): void {
   const gauge = <Label extends string>(name: string, help: string, labelNames: Label[], set: (gauge: Gauge<Label>) => void) => {
-    const registered = new Gauge<Label>({ name, help, labelNames, registers: [metrics], collect: () => set(registered) });
+    new Gauge<Label>({
+      ...{ name, help, labelNames, registers: [metrics] },
+      collect() {
+        set(this);
+      },
+    });
   };
   gauge('postgres_pool_connections', 'Connections of a pool that are in use or idle', ['pool', 'state'], (connections) => {
     for (const [pool, { totalCount, idleCount }] of pools) {
