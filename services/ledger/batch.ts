@@ -35,7 +35,6 @@ interface OpenedTenant {
  */
 export class Batch {
   readonly items: Item[];
-  /** `performance.now()` at its beginning. */
   readonly startedAt = performance.now();
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
