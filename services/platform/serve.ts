@@ -195,7 +195,10 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
     buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [metrics],
   });
+  let inFlight = 0;
+  openGauge(metrics, 'grpc_server_calls_in_flight', 'Calls that are not answered yet, health checks included', () => inFlight);
   return async (call, header, run) => {
+    inFlight++;
     const started = performance.now();
     const { typeName } = call.service;
     const method = `${typeName}/${call.method.name}`;
@@ -221,6 +224,8 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
       const isKnown = error instanceof ConnectError;
       done(isKnown ? Code[error.code].toLowerCase() : 'internal', performance.now() - started, error);
       throw isKnown ? error : refuse(Code.Internal, { reason: 'internal', message: 'internal error' });
+    } finally {
+      inFlight--;
     }
   };
 }
