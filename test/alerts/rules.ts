@@ -28,9 +28,9 @@ export const recordings = rulesOf<RecordingRule>('recording');
 
 const directory = 'gateway/docs/operate/alerts';
 /** The name of an alert's page: `PostingsWait` is `postings-wait`. */
-export const slugOf = (alert: string) => alert.replace(/(?<!^)[A-Z]/g, '-$&').toLowerCase();
+export const slugOf = (alert: string): string => alert.replace(/(?<!^)[A-Z]/g, '-$&').toLowerCase();
 export const slugs = readdirSync(join(root, directory)).map((name) => name.replace(/\.md$/, ''));
-export const pageOf = (alert: string) => text(`${directory}/${slugOf(alert)}.md`);
+export const pageOf = (alert: string): string => text(`${directory}/${slugOf(alert)}.md`);
 /** The queries of a page, one a line. */
-export const queriesOf = (page: string) =>
+export const queriesOf = (page: string): string[] =>
   [...page.matchAll(/^```promql\n([\s\S]*?)^```$/gm)].flatMap(([, code = '']) => code.trimEnd().split('\n'));
