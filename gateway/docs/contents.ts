@@ -16,7 +16,7 @@ export interface GuidePage {
 export function readPages(directory: string): GuidePage[] {
   const read = (path: string) => readFileSync(join(directory, `${path}.md`), 'utf8');
   const front = { path: 'index', section: '', title: 'Guide', text: read('index') };
-  const pages = [front];
+  const pages: GuidePage[] = [front];
   for (const part of front.text.split(/^## /m).slice(1)) {
     const section = part.slice(0, part.indexOf('\n'));
     for (const [, title = '', path = ''] of part.matchAll(/^- \[([^\]]+)\]\(([^)]+)\.md\)/gm)) {
