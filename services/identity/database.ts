@@ -1,7 +1,14 @@
 // MikroORM with bound parameters, and entity managers that see the rows of their scope only.
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
-import { connectionOptions, keepAliveMs, assertWritablePrimary, queryTimeoutMs, repairKyselyPool } from '../platform/postgres.ts';
+import {
+  connectionCheck,
+  connectionOptions,
+  connectionSettings,
+  keepAliveMs,
+  queryTimeoutMs,
+  repairKyselyPool,
+} from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
 
@@ -54,8 +61,8 @@ export async function openOrm(url: string, connections: number, logger: Logger):
       // Without `pipeline` a destroyed connection stays in the pool.
       pipeline: true,
       query_timeout: queryTimeoutMs,
-      options: connectionOptions(),
-      verify: assertWritablePrimary,
+      options: connectionOptions(connectionSettings()),
+      verify: connectionCheck(connectionSettings()),
       onPoolCreated: repairKyselyPool,
     },
     debug: false,

@@ -40,7 +40,8 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     name: 'ledger relay',
     max: 4,
     logger,
-    settings: { ...ledgerPlans, 'app.relay': 'on' },
+    settings: ledgerPlans,
+    flag: 'app.relay',
   });
   lifetime.add('relay connections', () => relayPool.end());
   const { kafka, notifierAddresses, internalTokens } = config;
@@ -65,7 +66,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   });
   lifetime.add('writer', () => writer.close());
 
-  const duePool = openPool(config.databaseUrl, { name: 'ledger expiry', max: 1, logger, settings: { ...ledgerPlans, 'app.due': 'on' } });
+  const duePool = openPool(config.databaseUrl, { name: 'ledger expiry', max: 1, logger, settings: ledgerPlans, flag: 'app.due' });
   lifetime.add('expiry connection', () => duePool.end());
   const due = new DueHolds({ pool: duePool, writer, pollMs: config.duePollMs, logger, metrics });
   lifetime.add('expiry', () => due.close());

@@ -4,10 +4,10 @@ import type { Client, Connections, Pool } from './postgres.ts';
 
 /** Hands out the connections of a pool in turn over the tenants that wait; a tenant has at most three quarters of them at once, and at least one. */
 export class SharedPool {
-  private readonly pool: Pool;
+  private readonly pool: Pick<Pool, 'options'> & Connections;
   private readonly semaphore: FairSemaphore;
 
-  constructor(pool: Pool) {
+  constructor(pool: Pick<Pool, 'options'> & Connections) {
     this.pool = pool;
     const { max, connectionTimeoutMillis: timeoutMs } = pool.options;
     this.semaphore = new FairSemaphore({ max, maxPerKey: Math.max(1, Math.floor((max * 3) / 4)), timeoutMs });
