@@ -15,7 +15,7 @@ export type App = FastifyInstance<Server, IncomingMessage, ServerResponse, Fasti
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The pattern of the path, or `unknown`. */
+    /** The pattern of the path, or `unknown` where none takes the method. */
     routeLabel: string;
     /** Aborted when the client leaves before its answer; made on demand. */
     clientGone: AbortController | null;

@@ -13,8 +13,8 @@ import { text } from './sources.ts';
     cluster = new Rendered(everything);
   });
 
-  test('give the Prometheus operator the alerts of deploy/alerts.yaml', () => {
-    expect(specOf('PrometheusRule', 'ledger')).toEqual(parse(text('deploy/alerts.yaml')));
+  test('give the Prometheus operator the alerts of deploy/monitoring/alerts.yaml', () => {
+    expect(specOf('PrometheusRule', 'ledger')).toEqual(parse(text('deploy/monitoring/alerts.yaml')));
   });
 
   test('scrape each process on its operations port, and nothing else', () => {

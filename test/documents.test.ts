@@ -67,7 +67,7 @@ describe('the documents', () => {
   });
 
   test('each alert has its entry in the runbook, and asks only for metrics that exist', () => {
-    const { groups } = parse(readFileSync(join(root, 'deploy/alerts.yaml'), 'utf8')) as Alerts;
+    const { groups } = parse(readFileSync(join(root, 'deploy/monitoring/alerts.yaml'), 'utf8')) as Alerts;
     const rules = groups.flatMap((group) => group.rules);
     const headings = [...textOf(`${guide}/operate/runbook.md`).matchAll(/^## (.*)$/gm)].map(([, name]) => name);
     expect(rules.map(({ alert }) => alert)).toEqual(headings);
@@ -79,7 +79,10 @@ describe('the documents', () => {
 
   const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
   (hasPromtool ? test : test.skip)('Prometheus reads the alerts (promtool)', () => {
-    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', 'deploy/alerts.yaml'], { cwd: root, encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', 'deploy/monitoring/alerts.yaml'], {
+      cwd: root,
+      encoding: 'utf8',
+    });
     expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
     const tested = spawnSync('promtool', ['test', 'rules', 'test/alerts.yaml'], { cwd: root, encoding: 'utf8' });
     expect([tested.status, tested.stdout + tested.stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);

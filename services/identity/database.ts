@@ -1,6 +1,8 @@
 // MikroORM with bound parameters, and entity managers that see the rows of their scope only.
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
+import type { Registry } from 'prom-client';
+import { measurePool } from '../platform/pool-metrics.ts';
 import {
   connectionCheck,
   connectionOptions,
@@ -8,9 +10,12 @@ import {
   keepAliveMs,
   queryTimeoutMs,
   repairKyselyPool,
+  type Pool,
 } from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
+
+const applicationName = 'identity records';
 
 // MikroORM writes values into the statement's text, and PostgreSQL logs the text of failed statements, password hashes included. Parameters are not
 // logged.
@@ -45,7 +50,7 @@ const BindingDriver: typeof PostgreSqlDriver = class extends PostgreSqlDriver {
 };
 
 /** Opens MikroORM with a pool of its own, because it parses times and arrays differently from the plain pool. */
-export async function openOrm(url: string, connections: number, logger: Logger): Promise<MikroORM> {
+export async function openOrm(url: string, connections: number, logger: Logger, metrics?: Registry): Promise<MikroORM> {
   return MikroORM.init({
     clientUrl: url,
     driver: BindingDriver,
@@ -54,7 +59,7 @@ export async function openOrm(url: string, connections: number, logger: Logger):
     driverOptions: {
       // `clientUrl` alone would lose `sslmode`.
       connectionString: url,
-      application_name: 'identity',
+      application_name: applicationName,
       keepAlive: true,
       keepAliveInitialDelayMillis: keepAliveMs,
       connectionTimeoutMillis: 5000,
@@ -63,7 +68,10 @@ export async function openOrm(url: string, connections: number, logger: Logger):
       query_timeout: queryTimeoutMs,
       options: connectionOptions(connectionSettings()),
       verify: connectionCheck(connectionSettings()),
-      onPoolCreated: repairKyselyPool,
+      onPoolCreated: (pool: Pool) => {
+        repairKyselyPool(pool);
+        if (metrics) measurePool(metrics, applicationName, pool);
+      },
     },
     debug: false,
     logger: (message) => logger.warn(message),

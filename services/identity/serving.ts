@@ -38,10 +38,10 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const config = identityConfig(settings);
   const logger = openLog('identity', config.logLevel);
   const metrics = openMetrics('identity');
-  const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger });
+  const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger, metrics });
   lifetime.add('pool', () => pool.end());
   await checkDatabase(pool, migrationNames);
-  const orm = await openOrm(config.databaseUrl, 5, logger);
+  const orm = await openOrm(config.databaseUrl, 5, logger, metrics);
   lifetime.add('orm', () => orm.close(true));
 
   const retention = setInterval(() => {

@@ -87,11 +87,14 @@ export class Writer {
       cache: this.cache,
       cursors: this.cursors,
       onFree: () => this.wake(),
-      onCommitted: (batch: Batch) => this.settle(batch),
+      onCommitted: (batch: Batch, ms: number) => {
+        this.metrics.commitSeconds.observe({ path: 'optimistic' }, ms / 1000);
+        this.settle(batch);
+      },
       onFailed: (items: Item[], error: unknown) => this.retryWithLocks(items, error),
     };
     this.pipelines = Array.from({ length: options.pipelines }, () => new WriterPipeline(pipeline));
-    this.metrics = openWriterMetrics(options.metrics, () => this.queues.size);
+    this.metrics = openWriterMetrics(options.metrics, () => this.queues.size, options.limits.waiting);
   }
 
   /**
@@ -261,7 +264,7 @@ export class Writer {
     const started = performance.now();
     try {
       const { batch, lockedElsewhere, undecided, current } = await runLockingPath(this.options.pool, this.cache, this.cursors, items, wait);
-      this.metrics.lockingSeconds.observe((performance.now() - started) / 1000);
+      this.metrics.commitSeconds.observe({ path: 'locking' }, (performance.now() - started) / 1000);
       // No other replica wrote, so the tenant's next batch may contain other tenants again.
       if (wait) for (const tenant of current) this.queues.setLockedElsewhere(tenant, false);
       const unsettled = this.isolateTenants(lockedElsewhere);

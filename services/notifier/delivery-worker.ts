@@ -96,6 +96,7 @@ export class DeliveryWorker {
     this.leaseErrors = counter('notifier_lease_errors_total', 'Tenants postponed because PostgreSQL reports a data error: alert on any');
     this.secretErrors = counter('notifier_secret_errors_total', 'Attempts postponed because the secret can not be decrypted: alert on any');
     openGauge(options.metrics, 'notifier_in_flight', 'Deliveries that are leased and not recorded', () => this.inFlight);
+    openGauge(options.metrics, 'notifier_in_flight_max', 'Deliveries that may be: WEBHOOK_CONCURRENCY', () => options.concurrency);
   }
 
   /** Starts to lease. */

@@ -51,7 +51,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const kafka = kafkaSettings(settings);
   const logger = openLog('notifier', config.logLevel);
   const metrics = openMetrics('notifier');
-  const pools = { logger, settings: queryPlanSettings };
+  const pools = { logger, metrics, settings: queryPlanSettings };
   const calls = openPool(config.databaseUrl, { name: 'notifier calls', max: config.connections, ...pools });
   lifetime.add('calls', () => calls.end());
   const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });
@@ -85,7 +85,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.
-  const readinessPool = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
+  const readinessPool = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger, metrics });
   lifetime.add('readiness connection', () => readinessPool.end());
   const ask = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { create, toBinary, type DescMessage, type DescMethod } from '@bufbuild/protobuf';
 import { Code, ConnectError, type CallOptions, type Transport } from '@connectrpc/connect';
 import { Client, Metadata, connectivityState, type ChannelOptions } from '@grpc/grpc-js';
+import { Histogram, type Registry } from 'prom-client';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, type Resolve } from './addresses.ts';
 import { ask, listen, upload } from './calls.ts';
@@ -24,6 +25,8 @@ export interface CallerOptions {
   retried?: DescMethod[];
   /** Used in place of `toBinary`, by request type. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
+  /** Where unary calls are measured; several callers may share one. */
+  metrics?: Registry;
   /** How names are resolved; by default as the system does. */
   resolve?: Resolve;
 }
@@ -59,7 +62,9 @@ interface Opened {
 }
 
 /** Opens a caller. Calls time out after 5 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
-export function openCaller({ addresses: list, token, tls, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
+export function openCaller(callerOptions: CallerOptions): Caller {
+  const { addresses: list, token, tls, maxMessageBytes, retried = [], encoders, resolve, metrics } = callerOptions;
+  const seconds = metrics && callSeconds(metrics);
   const { credentials, close: forgetCertificates } = channelTls(tls);
   const addresses = new Addresses(list, resolve);
   const metadata = new Metadata();
@@ -72,7 +77,7 @@ export function openCaller({ addresses: list, token, tls, maxMessageBytes, retri
     const options = channelOptions(maxMessageBytes);
     // The address is an IP address, the certificate has a name.
     if (tls) options['grpc.ssl_target_name_override'] = addresses.hostOf(address);
-    const replica = openReplica(address, metadata, new Client(`dns:${address}`, credentials, options), encoders);
+    const replica = openReplica(address, metadata, new Client(`dns:${address}`, credentials, options), { encoders, seconds });
     opened.set(address, replica);
     return replica;
   };
@@ -137,8 +142,29 @@ export function openCaller({ addresses: list, token, tls, maxMessageBytes, retri
   };
 }
 
+type CallSeconds = Histogram<'method' | 'code'>;
+
+function callSeconds(metrics: Registry): CallSeconds {
+  const name = 'grpc_client_seconds';
+  const known = metrics.getSingleMetric(name);
+  return known instanceof Histogram
+    ? known
+    : new Histogram({
+        name,
+        help: 'Duration of unary gRPC calls as their caller sees them, each attempt on its own',
+        labelNames: ['method', 'code'],
+        buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+        registers: [metrics],
+      });
+}
+
 /** Opens the channel to one address. A call that times out makes {@link openCaller} avoid it for a while. */
-function openReplica(address: string, metadata: Metadata, client: Client, encoders: CallerOptions['encoders']): Opened {
+function openReplica(
+  address: string,
+  metadata: Metadata,
+  client: Client,
+  { encoders, seconds }: { encoders: CallerOptions['encoders']; seconds: CallSeconds | undefined },
+): Opened {
   const state = { avoidedUntil: 0 };
   const replica: Replica = {
     address,
@@ -146,10 +172,16 @@ function openReplica(address: string, metadata: Metadata, client: Client, encode
       const request = create(method.input, input);
       const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
       const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      const started = performance.now();
+      const observe = (code: string) => {
+        seconds?.observe({ method: `${method.parent.typeName}/${method.name}`, code }, (performance.now() - started) / 1000);
+      };
       try {
         const answer = await ask(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+        observe('ok');
         return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
       } catch (error) {
+        observe(error instanceof ConnectError ? Code[error.code].toLowerCase() : 'internal');
         const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
         if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
         throw error;

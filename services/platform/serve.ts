@@ -1,6 +1,14 @@
 // A gRPC server: Fastify and Connect over h2c, the internal token, health, reflection, one log line per call, graceful shutdown.
 import { timingSafeEqual } from 'node:crypto';
-import { createSecureServer, createServer, type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import {
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerOptions,
+} from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import type { DescMessage, DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
@@ -19,8 +27,9 @@ import { listening, type Lifetime, type RunningServer } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
 import type { CommonSettings } from './settings.ts';
 import type { Logger } from './telemetry.ts';
-import type { TlsFiles } from './tls-files.ts';
+import type { ServerTls } from './tls-files.ts';
 import { serverTls } from './tls.ts';
+import { takingBoth } from './tls-or-plain.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -31,7 +40,7 @@ export interface ServeOptions {
   /** Bearer tokens that are accepted. */
   tokens: string[];
   /** mTLS; without, nothing is encrypted. */
-  tls?: TlsFiles | undefined;
+  tls?: ServerTls | undefined;
   /** Largest message in either direction. */
   maxMessageBytes: number;
   /** Calls that one connection may have open. */
@@ -103,7 +112,15 @@ export async function serveUntilEnd(
   settings: CommonSettings,
   options: Omit<ServeOptions, 'host' | 'port' | 'tokens' | 'tls' | 'maxMessageBytes' | 'maxStreams'>,
 ): Promise<void> {
-  const { host, port, opsPort, tls, internalTokens: tokens, grpcMaxMessageBytes: maxMessageBytes, grpcMaxStreams: maxStreams } = settings;
+  const {
+    host,
+    port,
+    opsPort,
+    serverTls: tls,
+    internalTokens: tokens,
+    grpcMaxMessageBytes: maxMessageBytes,
+    grpcMaxStreams: maxStreams,
+  } = settings;
   const server = await serve({ host, port, tokens, tls, maxMessageBytes, maxStreams, ...options });
   lifetime.add('server', server.close);
   if (opsPort !== undefined) {
@@ -120,33 +137,37 @@ function http2Server(
   sockets: Set<Socket>,
   fast: StreamHandler,
 ): Http2Server {
-  const { connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs } = options;
-  const server = newServer(options, handler);
-  // Node's compatible request and response are made only for what Fastify handles.
-  const [toHandler] = server.listeners('stream') as ((...stream: unknown[]) => void)[];
-  server.removeAllListeners('stream');
-  server.on('stream', (stream, headers, ...rest) => {
-    // What failed is in the call's result.
-    stream.on('error', () => undefined);
-    if (!fast(stream, headers)) toHandler?.call(server, stream, headers, ...rest);
-  });
-  server.on('connection', (socket: Socket) => {
+  const { connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs, tls } = options;
+  const encrypted = tls && encryptedServer(options, tls, handler);
+  const plain = createServer(serverSettings(options), handler);
+  const listener = !encrypted ? plain : tls.required ? encrypted : takingBoth(plain, encrypted);
+  for (const server of encrypted ? [plain, encrypted] : [plain]) {
+    // Node's compatible request and response are made only for what Fastify handles.
+    const [toHandler] = server.listeners('stream') as ((...stream: unknown[]) => void)[];
+    server.removeAllListeners('stream');
+    server.on('stream', (stream, headers, ...rest) => {
+      // What failed is in the call's result.
+      stream.on('error', () => undefined);
+      if (!fast(stream, headers)) toHandler?.call(server, stream, headers, ...rest);
+    });
+    server.on('session', (session) => {
+      session.setLocalWindowSize(windowBytes);
+      const end = setTimeout(() => session.close(), ageMs * (0.9 + Math.random() * 0.2)).unref();
+      session.once('close', () => clearTimeout(end));
+      // Its streams report what has failed.
+      session.on('error', () => undefined);
+    });
+  }
+  listener.on('connection', (socket: Socket) => {
     sockets.add(socket);
     const end = setTimeout(() => socket.destroy(), ageMs * 1.1 + connectionGraceMs).unref();
     socket.once('close', () => (clearTimeout(end), sockets.delete(socket)));
   });
-  server.on('session', (session) => {
-    session.setLocalWindowSize(windowBytes);
-    const end = setTimeout(() => session.close(), ageMs * (0.9 + Math.random() * 0.2)).unref();
-    session.once('close', () => clearTimeout(end));
-    // Its streams report what has failed.
-    session.on('error', () => undefined);
-  });
-  return server;
+  return listener;
 }
 
-function newServer({ tls, maxStreams, logger }: ServeOptions, handler: Parameters<typeof createServer>[1]): Http2Server {
-  const settings = {
+function serverSettings({ maxStreams }: ServeOptions): ServerOptions {
+  return {
     // MB. With Node's default of 10, a few large responses in flight refuse all further calls of a connection.
     maxSessionMemory: 256,
     // A gateway may cancel all its calls at once: Node's default would end the connection.
@@ -154,10 +175,13 @@ function newServer({ tls, maxStreams, logger }: ServeOptions, handler: Parameter
     streamResetRate: 1_000,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams: maxStreams, maxHeaderListSize: 65_536 },
   };
-  if (!tls) return createServer(settings, handler);
+}
+
+function encryptedServer(options: ServeOptions, tls: ServerTls, handler: Parameters<typeof createServer>[1]): Http2SecureServer {
   const certificates = serverTls(tls, (changed) => server.setSecureContext(changed));
-  const server = createSecureServer({ ...settings, ...certificates.options, requestCert: true, rejectUnauthorized: true }, handler);
-  server.on('tlsClientError', ({ message }) => logger.warn({ reason: message }, 'a TLS connection was refused'));
+  const both = { requestCert: true, rejectUnauthorized: true };
+  const server = createSecureServer({ ...serverSettings(options), ...certificates.options, ...both }, handler);
+  server.on('tlsClientError', ({ message }) => options.logger.warn({ reason: message }, 'a TLS connection was refused'));
   server.once('close', certificates.close);
   return server;
 }
@@ -171,7 +195,10 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
     buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [metrics],
   });
+  let inFlight = 0;
+  openGauge(metrics, 'grpc_server_calls_in_flight', 'Calls that are not answered yet, health checks included', () => inFlight);
   return async (call, header, run) => {
+    inFlight++;
     const started = performance.now();
     const { typeName } = call.service;
     const method = `${typeName}/${call.method.name}`;
@@ -197,6 +224,8 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
       const isKnown = error instanceof ConnectError;
       done(isKnown ? Code[error.code].toLowerCase() : 'internal', performance.now() - started, error);
       throw isKnown ? error : refuse(Code.Internal, { reason: 'internal', message: 'internal error' });
+    } finally {
+      inFlight--;
     }
   };
 }

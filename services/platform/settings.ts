@@ -2,7 +2,7 @@
 import { createPrivateKey, createSecretKey, type KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { EncryptionKeys } from './secret-encryption.ts';
-import { readTlsFiles, type TlsFiles } from './tls-files.ts';
+import { readTlsFiles, type ServerTls, type TlsFiles } from './tls-files.ts';
 
 /** Thrown for a missing or bad variable; `run` prints its message as one line and exits with 1. */
 export class BadSetting extends Error {
@@ -207,8 +207,10 @@ export interface CommonSettings {
   opsPort: number | undefined;
   /** Bearer tokens that are accepted from internal callers; the first is sent. */
   internalTokens: string[];
-  /** mTLS of gRPC; undefined is off. */
+  /** mTLS of gRPC calls to others; undefined is off. */
   tls: TlsFiles | undefined;
+  /** mTLS of gRPC calls from others; undefined is off. */
+  serverTls: ServerTls | undefined;
   /** Largest gRPC message in either direction. */
   grpcMaxMessageBytes: number;
   /** Calls that one gRPC connection may have open. */
@@ -227,11 +229,20 @@ export function commonSettings(settings: Settings, fallbackPort: number): Common
     port: settings.port('PORT', fallbackPort),
     opsPort: settings.optionalPort('OPS_PORT'),
     internalTokens,
-    tls: tlsFiles(settings),
+    ...tlsSettings(settings),
     grpcMaxMessageBytes: settings.integer('GRPC_MAX_MESSAGE_BYTES', { min: 8 << 20, max: 256 << 20, fallback: 8 << 20 }),
     grpcMaxStreams: settings.integer('GRPC_MAX_STREAMS', { min: 1, max: 1_000_000, fallback: 1_000 }),
     logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   };
+}
+
+/** The steps of turning mTLS on, one after the other in all processes: take it too, call with it too, take nothing else. */
+function tlsSettings(settings: Settings): Pick<CommonSettings, 'tls' | 'serverTls'> {
+  const files = tlsFiles(settings);
+  const mode = settings.oneOf('TLS_MODE', ['accept', 'call', 'require'], 'require');
+  if (!files && settings.optional('TLS_MODE') !== undefined)
+    throw new BadSetting('TLS_MODE', 'needs TLS_CERT_FILE, TLS_KEY_FILE and TLS_CA_FILE');
+  return { tls: mode === 'accept' ? undefined : files, serverTls: files && { ...files, required: mode === 'require' } };
 }
 
 function tlsFiles(settings: Settings): TlsFiles | undefined {

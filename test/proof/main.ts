@@ -12,6 +12,7 @@ const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
   neighbour: () => import('./neighbour.ts'),
   rest: () => import('./rest.ts'),
   scale: () => import('./scale.ts'),
+  size: () => import('./size.ts'),
   soak: () => import('./soak.ts'),
 };
 

@@ -46,9 +46,8 @@ export class Replica {
   }
 
   /** Connections to the standby, or those of a pool of the primary. */
-  before(pool: Pool): Pick<Pool, 'options'> & Connections {
+  before(pool: Connections): Connections {
     return {
-      options: pool.options,
       connect: async () => {
         const client = await this.connect();
         this.connections.inc({ server: client ? 'replica' : 'primary' });

@@ -37,15 +37,22 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const config = auditorConfig(settings);
   const logger = openLog('auditor', config.logLevel);
   const metrics = openMetrics('auditor');
-  const reads = openPool(config.databaseUrl, { name: 'auditor reads', max: config.readConnections, logger, settings: ledgerPlans });
+  const reads = openPool(config.databaseUrl, {
+    name: 'auditor reads',
+    max: config.readConnections,
+    logger,
+    metrics,
+    settings: ledgerPlans,
+  });
   lifetime.add('reads', () => reads.end());
-  const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, settings: ledgerPlans });
+  const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, metrics, settings: ledgerPlans });
   lifetime.add('exports', () => exports.end());
 
   const indexPool = openPool(config.databaseUrl, {
     name: 'auditor index',
     max: 1,
     logger,
+    metrics,
     settings: { ...ledgerPlans, 'app.indexer': 'on' },
   });
   lifetime.add('index connection', () => indexPool.end());
@@ -59,7 +66,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   openWatch(config, { logger, metrics }, lifetime);
 
   const { checkpoints, cosigner } = openTrees(config, { reads, logger, metrics }, lifetime);
-  const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
+  const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger, metrics });
   lifetime.add('readiness', () => readinessPool.end());
   const stateOf = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {
@@ -74,8 +81,8 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
     services: [AuditService],
     routes: auditorRoutes({
       pool,
-      reports: replica ? new SharedPool(replica.before(reads)) : pool,
-      exports: new SharedPool(replica?.before(exports) ?? exports),
+      reports: replica ? new SharedPool(reads, replica.before(reads)) : pool,
+      exports: new SharedPool(exports, replica?.before(exports)),
       kinds: jobKinds,
       checkpoints,
       maxImportBytes: config.maxImportBytes,
@@ -98,7 +105,7 @@ function openTrees(
   lifetime: Lifetime,
 ): { checkpoints: Checkpoints; cosigner: Cosigner | undefined } {
   const open = (name: string, max: number) => {
-    const pool = openPool(databaseUrl, { name, max, logger, settings: { ...ledgerPlans, 'app.indexer': 'on' } });
+    const pool = openPool(databaseUrl, { name, max, logger, metrics, settings: { ...ledgerPlans, 'app.indexer': 'on' } });
     lifetime.add(name, () => pool.end());
     return pool;
   };
@@ -137,7 +144,7 @@ function openReplica(
   const pool = openPool(readDatabaseUrl, {
     name: 'auditor replica',
     max: readConnections + exportConnections + jobConcurrency,
-    logger: parts.logger,
+    ...parts,
     queryTimeoutMs: long.queryTimeoutMs,
     settings: ledgerPlans,
     mayBeStandby: true,
@@ -152,9 +159,8 @@ function openJobRunner(
   { replica, ...parts }: { replica: Replica | undefined; logger: Logger; metrics: Registry },
   lifetime: Lifetime,
 ): JobRunner {
-  const { logger } = parts;
   const open = (name: string, options: Partial<PoolOptions>) => {
-    const pool = openPool(databaseUrl, { name, max: 1, logger, ...options, settings: { ...ledgerPlans, ...options.settings } });
+    const pool = openPool(databaseUrl, { name, max: 1, ...parts, ...options, settings: { ...ledgerPlans, ...options.settings } });
     lifetime.add(name, () => pool.end());
     return pool;
   };
@@ -175,7 +181,7 @@ function openJobRunner(
 function openWatch({ databaseUrl, verifyMs }: AuditorConfig, parts: { logger: Logger; metrics: Registry }, lifetime: Lifetime): void {
   // Between two statements of a step it replays and compares, which takes long where there are many accounts.
   const settings = { ...long.settings, 'app.indexer': 'on', idle_in_transaction_session_timeout: '60s' };
-  const pool = openPool(databaseUrl, { name: 'auditor watch', max: 3, logger: parts.logger, ...long, settings });
+  const pool = openPool(databaseUrl, { name: 'auditor watch', max: 3, ...parts, ...long, settings });
   lifetime.add('watch connections', () => pool.end());
   const watch = new Watch({ pool, everyMs: verifyMs, pollMs: 1_000, ...parts });
   lifetime.add('watch', () => watch.close());
