@@ -48,7 +48,7 @@ test('without the partition column PostgreSQL refuses the key that keeps the seq
 
 const sequences = async () =>
   (await audit.ledger.client.listEvents({ tenantId, limit: 100 })).events.map(({ sequence }) => Number(sequence));
-const lastTransactions = async () => (await audit.ledger.client.listTransactions({ tenantId, limit: 100 })).transactions.length;
+const countTransactions = async () => (await audit.ledger.client.listTransactions({ tenantId, limit: 100 })).transactions.length;
 
 test('a ledger posts to a partitioned log and reads it, but verify refuses it, and no key spans its partitions', async () => {
   await post(3);
@@ -56,8 +56,8 @@ test('a ledger posts to a partitioned log and reads it, but verify refuses it, a
   await post(3);
   const all = await sequences();
   expect(all).toEqual(all.map((_, index) => index + 1));
-  expect(await lastTransactions()).toBe(6);
-  await expect(audit.verified()).rejects.toThrow('nothing derives log_after, log_before from the log');
+  expect(await countTransactions()).toBe(6);
+  await expect(audit.verified()).rejects.toThrow(/^nothing derives log_(before|after), log_(before|after) from the log$/);
 
   const { owner } = audit;
   await owner.query('begin');
@@ -71,15 +71,15 @@ test('a ledger posts to a partitioned log and reads it, but verify refuses it, a
   for (const name of ['log_before', 'log_after']) expect(plan).toContain(name);
 });
 
-test('without a detached partition old transactions can not be read, and postings go on; attached again, nothing is lost', async () => {
+test('without a detached partition lists silently lack old transactions, and postings go on; attached again, nothing is lost', async () => {
   const { owner } = audit;
   const before = await sequences();
   await owner.query('alter table log detach partition log_before');
   await post(1);
   expect((await sequences())[0]).toBeGreaterThan(1);
-  await expect(lastTransactions()).rejects.toThrow();
+  expect(await countTransactions()).toBe(4);
   const { rows } = await owner.query<{ end: string }>(`select (max(created_at) + interval '1 microsecond')::text as end from log_before`);
   await owner.query(`alter table log attach partition log_before for values from (minvalue) to ('${rows[0]!.end}')`);
   expect(await sequences()).toEqual([...before, before.length + 1]);
-  expect(await lastTransactions()).toBe(7);
+  expect(await countTransactions()).toBe(7);
 });

@@ -41,9 +41,9 @@ afterAll(async () => {
 async function postAndRead(): Promise<string[]> {
   expect((await customer.post('transactions/double-entry', deposit('1.00'))).status).toBe(201);
   amount += 1;
-  const lines = async (path: string) => {
+  const lines = async (path: string): Promise<string> => {
     const { body } = await cluster.rest('GET', customer.at(path), { key: customer.key });
-    return String(typeof body === 'string' ? body : JSON.stringify(body));
+    return typeof body === 'string' ? body : JSON.stringify(body);
   };
   const job = await customer.post('reports/trial-balance', {});
   expect(job.status).toBe(202);
