@@ -37,8 +37,8 @@ const maxHeaderBytes = 16_384;
 // No route has a tenth of these; parsing thousands would delay others.
 const maxQueryParameters = 100;
 
-// A client that posts again and again learns from an answer that the connection ends, before it would post on a closed one.
-const closeNoticeMs = 250;
+// A client that goes on learns from an answer that the connection ends, before it would post on a closed one.
+const closeNoticeMs = 2_000;
 const closeTimeoutMs = 15_000;
 
 const serverOptions = {
@@ -71,7 +71,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   const { logger, authenticators } = options;
   const metrics = new RequestMetrics(options.metrics);
   const limit = new InFlightLimit(options.maxInFlight, options.metrics);
-  const errors = new ErrorHandler(logger);
+  const errors = new ErrorHandler(logger, (code) => metrics.countError(code));
   const answerError = (error: unknown, request: FastifyRequest, reply: Parameters<ErrorHandler['answer']>[2]) => {
     limit.leave(request);
     errors.answer(error, request, reply);
@@ -80,7 +80,11 @@ export async function buildApp(options: AppOptions): Promise<App> {
   const app: App = Fastify({
     ...serverOptions,
     trustProxy: options.trustProxy.length > 0 ? trustedBy(options.trustProxy) : false,
-    clientErrorHandler: (error, socket) => answerMalformed(error, socket, (status) => metrics.count('*', 'malformed', status, 0)),
+    clientErrorHandler: (error, socket) =>
+      answerMalformed(error, socket, ({ code, status }) => {
+        metrics.count('', 'malformed', status, 0);
+        metrics.countError(code);
+      }),
     // A path that can't be decoded: no hook has run.
     frameworkErrors: (error, request, reply) => {
       beginRequest(request, reply, parts);
@@ -128,7 +132,7 @@ function trustedBy(proxies: string[]): (address: string, hop: number) => boolean
   return (address, hop) => isTrusted(withoutPort(address), hop);
 }
 
-/** Makes `close` stop listening, announce the end in answers, close idle connections after 250 ms, and all others after 15 s. */
+/** Makes `close` stop listening, announce the end in answers, close idle connections after 2 s, and all others after 15 s. */
 function closeGracefully(app: App): void {
   let closing = false;
   const { server } = app;

@@ -21,7 +21,7 @@ export function split(sent: Sent[]): Split {
 }
 
 /** The transaction as its client knows it. */
-export const idOf = ({ transaction }: Sent) => String(transaction?.transaction_id);
+export const idOf = ({ transaction }: Sent): string => String(transaction?.transaction_id);
 
 /** Asks about each of them, a few at a time; what is wrong with any. */
 async function faultsOf(sent: Sent[], look: (one: Sent) => Promise<string | null>): Promise<string[]> {
