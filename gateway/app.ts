@@ -71,7 +71,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
   const { logger, authenticators } = options;
   const metrics = new RequestMetrics(options.metrics);
   const limit = new InFlightLimit(options.maxInFlight, options.metrics);
-  const errors = new ErrorHandler(logger);
+  const errors = new ErrorHandler(logger, (code) => metrics.countError(code));
   const answerError = (error: unknown, request: FastifyRequest, reply: Parameters<ErrorHandler['answer']>[2]) => {
     limit.leave(request);
     errors.answer(error, request, reply);
@@ -80,7 +80,11 @@ export async function buildApp(options: AppOptions): Promise<App> {
   const app: App = Fastify({
     ...serverOptions,
     trustProxy: options.trustProxy.length > 0 ? trustedBy(options.trustProxy) : false,
-    clientErrorHandler: (error, socket) => answerMalformed(error, socket, (status) => metrics.count('*', 'malformed', status, 0)),
+    clientErrorHandler: (error, socket) =>
+      answerMalformed(error, socket, ({ code, status }) => {
+        metrics.count('', 'malformed', status, 0);
+        metrics.countError(code);
+      }),
     // A path that can't be decoded: no hook has run.
     frameworkErrors: (error, request, reply) => {
       beginRequest(request, reply, parts);

@@ -279,16 +279,21 @@ const frameworkCodes: Record<string, ErrorCode> = {
 /** Answers errors, and logs what only operators may see. */
 export class ErrorHandler {
   private readonly logger: Logger;
+  private readonly count: (code: ErrorCode) => void;
   private lastWarningMs = -Infinity;
 
-  constructor(logger: Logger) {
+  /** `count` is called with the code of each answer. */
+  constructor(logger: Logger, count: (code: ErrorCode) => void) {
     this.logger = logger;
+    this.count = count;
   }
 
   /** Answers a request with whatever was thrown for it. */
   answer(thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
     const error = this.toApiError(thrown, request);
+    this.count(error.code);
     const { caller, id, method, routeLabel: route } = request;
+    if (error.status >= 400) request.span?.setAttribute('error.type', error.code);
     if (error.status === 503) this.warn({ code: error.code, method, route, tenant: caller.tenantId, request_id: id }, 'rejecting requests');
     // Fastify closes the connection after a rejected body. Node reads the rest of it, so that the client can read the answer.
     reply.removeHeader('connection');

@@ -36,6 +36,7 @@ export class InFlightLimit {
       'Requests in flight, operations routes excluded; a batch or import counts as several',
       () => this.inFlight,
     );
+    openGauge(metrics, 'http_requests_in_flight_max', 'Requests that may be: MAX_IN_FLIGHT', () => max);
   }
 
   /** Gives a request a slot, before its credential is checked; the error where all are taken. */

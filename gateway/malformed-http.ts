@@ -12,8 +12,8 @@ const codes: Record<string, ErrorCode> = {
 /** Connections of requests whose body may take any time, as long as it does not stall. */
 export const longUploads = new WeakSet<Socket>();
 
-/** Fastify's `clientErrorHandler`. `count` is called with the status of the answer. */
-export function answerMalformed(failure: Error & { code?: string }, socket: Socket, count: (status: number) => void): void {
+/** Fastify's `clientErrorHandler`. `count` is called with the error that it answers. */
+export function answerMalformed(failure: Error & { code?: string }, socket: Socket, count: (error: ApiError) => void): void {
   // Node reports it once for a request, and keeps the connection.
   if (failure.code === 'ERR_HTTP_REQUEST_TIMEOUT' && longUploads.has(socket)) return;
   if (failure.code === 'ECONNRESET' || !socket.writable) {
@@ -29,7 +29,7 @@ export function answerMalformed(failure: Error & { code?: string }, socket: Sock
   const error = new ApiError(codes[failure.code ?? ''] ?? 'malformed_request');
   const id = randomUUID();
   const body = JSON.stringify(error.body(id));
-  count(error.status);
+  count(error);
   socket.write(
     `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status] ?? ''}\r\nContent-Type: application/json; charset=utf-8\r\n` +
       `X-Request-Id: ${id}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n` +

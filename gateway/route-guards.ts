@@ -87,6 +87,7 @@ function rejectOtherMethods(app: App, url: string, known: Set<string>): void {
     url,
     // POST to a word instead of an id (`transactions/refund`) means a route of its own, which does not exist.
     onRequest: (request, _reply, done) => {
+      request.routeLabel = 'unknown';
       const isUnknown = request.method === 'POST' && hasWordInsteadOfId(request.params);
       done(isUnknown ? new ApiError('route_not_found') : new ApiError('method_not_allowed', { headers: { allow } }));
     },

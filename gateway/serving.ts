@@ -3,6 +3,7 @@ import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import { createClient, type Transport } from '@connectrpc/connect';
 import { lookup } from 'node:dns/promises';
 import type { AddressInfo } from 'node:net';
+import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { IdentityService } from '../proto/gen/identity/v1/identity_pb.js';
 import { VaultService } from '../proto/gen/identity/v1/vault_pb.js';
@@ -10,10 +11,12 @@ import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Caller, type Replica } from '../services/platform/caller.ts';
+import { measureCertificates } from '../services/platform/certificate-metrics.ts';
 import { cached, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
+import { openTracing } from '../services/platform/tracing.ts';
 import { BooksTimes } from './books.ts';
 import { buildApp } from './app.ts';
 import { Batcher } from './batcher.ts';
@@ -37,7 +40,9 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const config = gatewayConfig(settings);
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
-  const { toIdentity, toLedger, toNotifier, toAuditor, toWriter } = openCallers(config, lifetime);
+  await openTracing('gateway', config.tracing, { lifetime, logger, metrics });
+  const { toIdentity, toLedger, toNotifier, toAuditor, toWriter } = openCallers(config, lifetime, metrics);
+  if (config.tls) measureCertificates(metrics, config.tls);
   const identity = createClient(IdentityService, toIdentity);
   const vault = createClient(VaultService, toIdentity);
   const ledger = createClient(LedgerService, toLedger);
@@ -104,10 +109,10 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
 }
 
 /** Opens the connections to the services. */
-function openCallers(config: GatewayConfig, lifetime: Lifetime): Callers & { toWriter: Caller } {
+function openCallers(config: GatewayConfig, lifetime: Lifetime, metrics: Registry): Callers & { toWriter: Caller } {
   const [token = ''] = config.internalTokens;
   const open = (name: string, addresses: string[], retried: DescMethod[] = []): Caller => {
-    const caller = openCaller({ addresses, token, tls: config.tls, maxMessageBytes: config.grpcMaxMessageBytes, retried });
+    const caller = openCaller({ addresses, token, tls: config.tls, maxMessageBytes: config.grpcMaxMessageBytes, retried, metrics });
     lifetime.add(`channel to ${name}`, () => caller.close());
     return caller;
   };

@@ -1,4 +1,5 @@
 // mTLS between a gateway and an identity service, two real processes, whose certificates change while they run.
+import { X509Certificate } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
@@ -9,6 +10,7 @@ import { commonSettings, Settings } from '../services/platform/settings.ts';
 import type { TlsFiles } from '../services/platform/tls-files.ts';
 import { freshDatabase, testPort, type FreshDatabase } from './cluster.ts';
 import { startGatewayOnly, type GatewayOnly } from './gateway-only.ts';
+import { startGrpcServer } from './grpc-server.ts';
 import { encryptionKey, launchIdentity, signingKey } from './identity.ts';
 import { until } from './polling.ts';
 import { first, second } from './process-certificates.ts';
@@ -92,6 +94,8 @@ afterAll(async () => {
 
 test('a client without a certificate, of another authority, or by another name is not served', async () => {
   expect(await presented(first)).toBe('01');
+  const [, end] = /^tls_certificate_expiry_seconds\S* (\S+)$/m.exec(await (await fetch(`${gateway.url}/metrics`)).text()) ?? [];
+  expect(Number(end)).toBe(Math.min(...[first.cert, first.ca].map((pem) => Date.parse(new X509Certificate(pem).validTo) / 1000)));
   expect(await presented({ ca: first.ca })).toMatch(/ALERT|ECONNRESET|closed/);
   expect(await presented({ ...second, ca: first.ca })).toMatch(/ALERT|ECONNRESET|closed/);
   expect(await presented({ ...first, ca: second.ca })).toMatch(/SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE/);
@@ -124,10 +128,44 @@ test('both read certificates again without a restart, and keep the old ones whil
   await until(signUp, (status) => status === 201);
 });
 
+test('turned on or off step by step, processes of a step and of the next call each other', async () => {
+  const files = variables(filesOf('steps', first));
+  const steps = [{}, { ...files, TLS_MODE: 'accept' }, { ...files, TLS_MODE: 'call' }, files].map((step) =>
+    commonSettings(new Settings({ INTERNAL_TOKEN: token, ...step }), 1),
+  );
+  const servers = await Promise.all(steps.map(({ serverTls: tls }) => startGrpcServer({ tls, tokens: [token] })));
+  const answered = await Promise.all(
+    steps.map(({ tls }) =>
+      Promise.all(
+        servers.map(async (server) => {
+          const caller = openCaller({ addresses: [`localhost:${server.port}`], token, maxMessageBytes: 1 << 20, tls });
+          const answer = await createClient(Health, caller)
+            .check({}, { timeoutMs: 5_000 })
+            .catch(() => undefined);
+          caller.close();
+          return answer !== undefined;
+        }),
+      ),
+    ),
+  );
+  // Rows call, columns answer.
+  expect(answered).toEqual([
+    [true, true, true, false],
+    [true, true, true, false],
+    [false, true, true, true],
+    [false, true, true, true],
+  ]);
+  await Promise.all(servers.map((server) => server.close()));
+});
+
 test('a setting that can not work is named', () => {
   const common = (env: NodeJS.ProcessEnv) => () => commonSettings(new Settings({ INTERNAL_TOKEN: token, ...env }), 1);
   const { TLS_KEY_FILE, ...rest } = variables(filesOf('settings', { ...first, key: second.key }));
   expect(common(rest)).toThrow('TLS_KEY_FILE is not set: TLS_CERT_FILE, TLS_KEY_FILE and TLS_CA_FILE belong together');
+  expect(common({ TLS_MODE: 'accept' })).toThrow('TLS_MODE needs TLS_CERT_FILE, TLS_KEY_FILE and TLS_CA_FILE');
+  expect(common({ ...variables(filesOf('mode', first)), TLS_MODE: 'on' })).toThrow(
+    'TLS_MODE must be one of accept, call, require, not "on"',
+  );
   expect(common({ ...rest, TLS_KEY_FILE })).toThrow(
     /^TLS_CERT_FILE can't be used with TLS_KEY_FILE and TLS_CA_FILE: .*key values mismatch/,
   );

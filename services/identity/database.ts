@@ -1,9 +1,20 @@
 // MikroORM with bound parameters, and entity managers that see the rows of their scope only.
 import { MikroORM, PostgreSqlConnection, PostgreSqlDriver, isRaw, type EntityManager } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
-import { connectionOptions, keepAliveMs, assertWritablePrimary, queryTimeoutMs, repairKyselyPool } from '../platform/postgres.ts';
+import type { Registry } from 'prom-client';
+import { measurePool } from '../platform/pool-metrics.ts';
+import {
+  connectionOptions,
+  keepAliveMs,
+  assertWritablePrimary,
+  queryTimeoutMs,
+  repairKyselyPool,
+  type Pool,
+} from '../platform/postgres.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { entities } from './entities.ts';
+
+const applicationName = 'identity records';
 
 // MikroORM writes values into the statement's text, and PostgreSQL logs the text of failed statements, password hashes included. Parameters are not
 // logged.
@@ -38,7 +49,7 @@ const BindingDriver: typeof PostgreSqlDriver = class extends PostgreSqlDriver {
 };
 
 /** Opens MikroORM with a pool of its own, because it parses times and arrays differently from the plain pool. */
-export async function openOrm(url: string, connections: number, logger: Logger): Promise<MikroORM> {
+export async function openOrm(url: string, connections: number, logger: Logger, metrics?: Registry): Promise<MikroORM> {
   return MikroORM.init({
     clientUrl: url,
     driver: BindingDriver,
@@ -47,7 +58,7 @@ export async function openOrm(url: string, connections: number, logger: Logger):
     driverOptions: {
       // `clientUrl` alone would lose `sslmode`.
       connectionString: url,
-      application_name: 'identity',
+      application_name: applicationName,
       keepAlive: true,
       keepAliveInitialDelayMillis: keepAliveMs,
       connectionTimeoutMillis: 5000,
@@ -56,7 +67,10 @@ export async function openOrm(url: string, connections: number, logger: Logger):
       query_timeout: queryTimeoutMs,
       options: connectionOptions(),
       verify: assertWritablePrimary,
-      onPoolCreated: repairKyselyPool,
+      onPoolCreated: (pool: Pool) => {
+        repairKyselyPool(pool);
+        if (metrics) measurePool(metrics, applicationName, pool);
+      },
     },
     debug: false,
     logger: (message) => logger.warn(message),

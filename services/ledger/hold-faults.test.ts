@@ -123,7 +123,7 @@ test('captures of many holds in batches that follow each other need no lock', as
 
 /** How many batches have taken the locking path. */
 async function lockedBatches(metrics: Registry): Promise<number> {
-  const { values } = (await metrics.getSingleMetric('ledger_locking_batch_seconds')!.get()) as {
+  const { values } = (await metrics.getSingleMetric('ledger_commit_seconds')!.get()) as {
     values: { metricName?: string; value: number }[];
   };
   return values.find(({ metricName }) => metricName?.endsWith('_count'))!.value;

@@ -7,6 +7,7 @@ import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { openTracing } from '../platform/tracing.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { DueHolds } from './due.ts';
@@ -24,12 +25,13 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const config = ledgerConfig(settings);
   const logger = openLog('ledger', config.logLevel);
   const metrics = openMetrics('ledger');
+  await openTracing('ledger', config.tracing, { lifetime, logger, metrics });
 
-  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, settings: ledgerPlans });
+  const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, metrics, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());
   // A pipeline writes on one connection and reads ahead on another; the locking path uses those too.
   const connections = 2 * config.writerPipelines + config.writerWaiters;
-  const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, settings: ledgerPlans });
+  const writes = openPool(config.databaseUrl, { name: 'ledger writer', max: connections, logger, metrics, settings: ledgerPlans });
   lifetime.add('writes', () => writes.end());
   await checkDatabase(reads, migrationNames);
 
@@ -40,6 +42,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     name: 'ledger relay',
     max: 4,
     logger,
+    metrics,
     settings: { ...ledgerPlans, 'app.relay': 'on' },
   });
   lifetime.add('relay connections', () => relayPool.end());
@@ -65,13 +68,19 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   });
   lifetime.add('writer', () => writer.close());
 
-  const duePool = openPool(config.databaseUrl, { name: 'ledger expiry', max: 1, logger, settings: { ...ledgerPlans, 'app.due': 'on' } });
+  const duePool = openPool(config.databaseUrl, {
+    name: 'ledger expiry',
+    max: 1,
+    logger,
+    metrics,
+    settings: { ...ledgerPlans, 'app.due': 'on' },
+  });
   lifetime.add('expiry connection', () => duePool.end());
   const due = new DueHolds({ pool: duePool, writer, pollMs: config.duePollMs, logger, metrics });
   lifetime.add('expiry', () => due.close());
 
   // A pool of its own, so that many slow reads do not make the replica unready.
-  const readinessPool = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger });
+  const readinessPool = openPool(config.databaseUrl, { name: 'ledger readiness', max: 1, logger, metrics });
   lifetime.add('readiness', () => readinessPool.end());
   const stateOf = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {

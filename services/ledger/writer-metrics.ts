@@ -5,16 +5,17 @@ import type { ItemOutcome, Outcome } from './queue.ts';
 
 export interface WriterMetrics {
   batchItems: Histogram;
-  lockingSeconds: Histogram;
+  commitSeconds: Histogram<'path'>;
   /** Counts how an item's commands ended. */
   count: (outcome: ItemOutcome) => void;
   failures: Counter;
 }
 
-/** Registers the metrics; `waiting` counts the postings in the queues. */
-export function openWriterMetrics(registry: Registry, waiting: () => number): WriterMetrics {
+/** Registers the metrics; `waiting` counts the postings in the queues, which take `max`. */
+export function openWriterMetrics(registry: Registry, waiting: () => number, max: number): WriterMetrics {
   const registers = [registry];
   openGauge(registry, 'ledger_postings_waiting', 'Postings that wait for a batch', waiting);
+  openGauge(registry, 'ledger_postings_waiting_max', 'Postings that may wait: WRITER_QUEUE', () => max);
   const outcomes = new Counter({
     name: 'ledger_postings_total',
     help: 'Answers to postings: posted; found, where an earlier call had posted it; replayed; lock_conflict, where it was returned and comes again; or the reason of the refusal',
@@ -34,9 +35,10 @@ export function openWriterMetrics(registry: Registry, waiting: () => number): Wr
       buckets: [1, 2, 5, 10, 20, 50, 100, 200, 500],
       registers,
     }),
-    lockingSeconds: new Histogram({
-      name: 'ledger_locking_batch_seconds',
-      help: 'Duration of a batch on the locking path, to its commit',
+    commitSeconds: new Histogram({
+      name: 'ledger_commit_seconds',
+      help: 'Time to the durable commit of a batch: from sending it (optimistic), or from asking for its locks (locking)',
+      labelNames: ['path'],
       buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5, 10],
       registers,
     }),

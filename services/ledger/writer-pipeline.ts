@@ -27,8 +27,8 @@ export interface PipelineOptions {
   cursors: ActiveCursors;
   /** Called when the next batch may be started. */
   onFree: () => void;
-  /** Called when a batch is committed. */
-  onCommitted: (batch: Batch) => void;
+  /** Called when a batch is committed, `ms` after it was sent. */
+  onCommitted: (batch: Batch, ms: number) => void;
   /**
    * Called, once no batch is open, with the items of failed batches in their order; some may have been committed. The pipeline starts
    * nothing new until it resolves.
@@ -96,11 +96,13 @@ export class WriterPipeline {
       this.unconfirmed = [...this.unconfirmed, batch.known.decided];
       this.isDeciding = false;
       this.options.onFree();
-      this.clock.observe(await answer, sentAt);
+      const committed = await answer;
+      const commitMs = performance.now() - sentAt;
+      this.clock.observe(committed, sentAt);
       if (batch.hasRefusals) await this.recheckRefusals(batch);
       this.keepStates(batch);
       this.openBatches--;
-      this.options.onCommitted(batch);
+      this.options.onCommitted(batch, commitMs);
     } catch (error) {
       this.isDeciding = false;
       this.openBatches--;

@@ -10,6 +10,7 @@ import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { openTracing } from '../platform/tracing.ts';
 import { notifierConfig } from './config.ts';
 import type { KafkaConsumer, KafkaConsumerOptions } from './kafka-consumer.ts';
 import { assemble, type Notifier } from './notifier.ts';
@@ -51,7 +52,8 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const kafka = kafkaSettings(settings);
   const logger = openLog('notifier', config.logLevel);
   const metrics = openMetrics('notifier');
-  const pools = { logger, settings: queryPlanSettings };
+  await openTracing('notifier', config.tracing, { lifetime, logger, metrics });
+  const pools = { logger, metrics, settings: queryPlanSettings };
   const calls = openPool(config.databaseUrl, { name: 'notifier calls', max: config.connections, ...pools });
   lifetime.add('calls', () => calls.end());
   const work = openPool(config.databaseUrl, { name: 'notifier work', max: workConnections, ...pools });
@@ -85,7 +87,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   if (events) lifetime.add('events', () => events.close());
 
   // Apart from the calls: where those are many and slow, events and deliveries go on.
-  const readinessPool = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger });
+  const readinessPool = openPool(config.databaseUrl, { name: 'notifier readiness', max: 1, logger, metrics });
   lifetime.add('readiness connection', () => readinessPool.end());
   const ask = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {

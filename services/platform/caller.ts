@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { create, toBinary, type DescMessage, type DescMethod } from '@bufbuild/protobuf';
 import { Code, ConnectError, type CallOptions, type Transport } from '@connectrpc/connect';
 import { Client, Metadata, connectivityState, type ChannelOptions } from '@grpc/grpc-js';
+import { Histogram, type Registry } from 'prom-client';
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from '../../proto/gen/google/rpc/error_details_pb.js';
 import { Addresses, type Resolve } from './addresses.ts';
 import { ask, listen, upload } from './calls.ts';
@@ -10,6 +11,7 @@ import { isRefusal, type RefusalInfo } from './errors.ts';
 import type { Encoder } from './fast-unary.ts';
 import type { TlsFiles } from './tls-files.ts';
 import { channelTls } from './tls.ts';
+import { SpanKind, endSpan, isTracing, rpcResult, rpcSpan, startSpan, traceparentFrom, type Span } from './tracing.ts';
 
 /** What a caller needs. */
 export interface CallerOptions {
@@ -24,6 +26,8 @@ export interface CallerOptions {
   retried?: DescMethod[];
   /** Used in place of `toBinary`, by request type. */
   encoders?: ReadonlyMap<DescMessage, Encoder>;
+  /** Where unary calls are measured; several callers may share one. */
+  metrics?: Registry;
   /** How names are resolved; by default as the system does. */
   resolve?: Resolve;
 }
@@ -59,7 +63,9 @@ interface Opened {
 }
 
 /** Opens a caller. Calls time out after 5 s by default. Errors are ConnectErrors; {@link refusalOf} reads their details. */
-export function openCaller({ addresses: list, token, tls, maxMessageBytes, retried = [], encoders, resolve }: CallerOptions): Caller {
+export function openCaller(callerOptions: CallerOptions): Caller {
+  const { addresses: list, token, tls, maxMessageBytes, retried = [], encoders, resolve, metrics } = callerOptions;
+  const seconds = metrics && callSeconds(metrics);
   const { credentials, close: forgetCertificates } = channelTls(tls);
   const addresses = new Addresses(list, resolve);
   const metadata = new Metadata();
@@ -72,7 +78,7 @@ export function openCaller({ addresses: list, token, tls, maxMessageBytes, retri
     const options = channelOptions(maxMessageBytes);
     // The address is an IP address, the certificate has a name.
     if (tls) options['grpc.ssl_target_name_override'] = addresses.hostOf(address);
-    const replica = openReplica(address, metadata, new Client(`dns:${address}`, credentials, options), encoders);
+    const replica = openReplica(address, metadata, new Client(`dns:${address}`, credentials, options), { encoders, seconds });
     opened.set(address, replica);
     return replica;
   };
@@ -137,8 +143,29 @@ export function openCaller({ addresses: list, token, tls, maxMessageBytes, retri
   };
 }
 
+type CallSeconds = Histogram<'method' | 'code'>;
+
+function callSeconds(metrics: Registry): CallSeconds {
+  const name = 'grpc_client_seconds';
+  const known = metrics.getSingleMetric(name);
+  return known instanceof Histogram
+    ? known
+    : new Histogram({
+        name,
+        help: 'Duration of unary gRPC calls as their caller sees them, each attempt on its own',
+        labelNames: ['method', 'code'],
+        buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+        registers: [metrics],
+      });
+}
+
 /** Opens the channel to one address. A call that times out makes {@link openCaller} avoid it for a while. */
-function openReplica(address: string, metadata: Metadata, client: Client, encoders: CallerOptions['encoders']): Opened {
+function openReplica(
+  address: string,
+  metadata: Metadata,
+  client: Client,
+  { encoders, seconds }: { encoders: CallerOptions['encoders']; seconds: CallSeconds | undefined },
+): Opened {
   const state = { avoidedUntil: 0 };
   const replica: Replica = {
     address,
@@ -146,10 +173,19 @@ function openReplica(address: string, metadata: Metadata, client: Client, encode
       const request = create(method.input, input);
       const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
       const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      const sent = withHeaders(metadata, header);
+      const started = performance.now();
+      const span = startCall(method, sent);
+      const observe = (code: string) => {
+        seconds?.observe({ method: `${method.parent.typeName}/${method.name}`, code }, (performance.now() - started) / 1000);
+        endSpan(span, ...rpcResult(code));
+      };
       try {
-        const answer = await ask(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+        const answer = await ask(client, method, { message, metadata: sent, timeoutMs, signal });
+        observe('ok');
         return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
       } catch (error) {
+        observe(codeOf(error));
         const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
         if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
         throw error;
@@ -157,14 +193,22 @@ function openReplica(address: string, metadata: Metadata, client: Client, encode
     },
     async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
       const answered = { stream: true as const, service: method.parent, method, header: noHeaders, trailer: noHeaders };
-      if (method.methodKind === 'client_streaming') {
-        const answer = await upload(client, method, input, { metadata: withHeaders(metadata, header), timeoutMs, signal });
-        return { ...answered, message: only(answer) };
+      const sent = withHeaders(metadata, header);
+      const span = startCall(method, sent);
+      try {
+        if (method.methodKind === 'client_streaming') {
+          const answer = await upload(client, method, input, { metadata: sent, timeoutMs, signal });
+          endSpan(span, ...rpcResult('ok'));
+          return { ...answered, message: only(answer) };
+        }
+        const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
+        const answers = listen(client, method, { message, metadata: sent, timeoutMs, signal });
+        const first = await answers.next();
+        return { ...answered, message: begunWith(first, answers, span) };
+      } catch (error) {
+        endCall(span, error);
+        throw error;
       }
-      const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
-      const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
-      const first = await answers.next();
-      return { ...answered, message: begunWith(first, answers) };
     },
   };
   return { replica, client, state };
@@ -180,14 +224,37 @@ async function onlyOf<Message>(input: AsyncIterable<Message>): Promise<Message> 
   throw new ConnectError('a call without a request', Code.InvalidArgument);
 }
 
-async function* begunWith<Message>(first: IteratorResult<Message, void>, rest: AsyncGenerator<Message>): AsyncGenerator<Message> {
+async function* begunWith<Message>(
+  first: IteratorResult<Message, void>,
+  rest: AsyncGenerator<Message>,
+  span: Span | undefined,
+): AsyncGenerator<Message> {
+  let code = 'ok';
   try {
     if (!first.done) yield first.value;
     yield* rest;
+  } catch (error) {
+    code = codeOf(error);
+    throw error;
   } finally {
+    endSpan(span, ...rpcResult(code));
     await rest.return(undefined);
   }
 }
+
+/** The span of a call whose headers name a parent that is recorded; the call's own span takes its place in them. */
+function startCall({ parent, name }: DescMethod, headers: Metadata): Span | undefined {
+  if (!isTracing()) return undefined;
+  const method = `${parent.typeName}/${name}`;
+  const span = startSpan(method, headers.get('traceparent')[0]?.toString(), rpcSpan(method, SpanKind.CLIENT));
+  if (span) headers.set('traceparent', traceparentFrom(span));
+  return span;
+}
+
+/** The code of a call's error, as in metrics. */
+export const codeOf = (error: unknown): string => (error instanceof ConnectError ? Code[error.code].toLowerCase() : 'internal');
+
+const endCall = (span: Span | undefined, error: unknown): void => endSpan(span, ...rpcResult(codeOf(error)));
 
 function channelOptions(maxMessageBytes: number): ChannelOptions {
   return {

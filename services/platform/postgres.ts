@@ -2,7 +2,9 @@
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import pg from 'pg';
+import type { Registry } from 'prom-client';
 import { plainArray } from './arrays.ts';
+import { measurePool } from './pool-metrics.ts';
 import { isStaleConnection, retryStaleConnection } from './postgres-errors.ts';
 import type { Logger } from './telemetry.ts';
 
@@ -23,6 +25,8 @@ export interface PoolOptions {
   max: number;
   name: string;
   logger: Logger;
+  /** Where its gauges go; none in tests and commands. */
+  metrics?: Registry;
   /** Extra settings of each connection. */
   settings?: Record<string, string>;
   /** Milliseconds after which a connection with an unanswered statement is closed. */
@@ -81,6 +85,7 @@ export function openPool(url: string, options: PoolOptions): Pool {
     delete error.client;
     options.logger.warn({ err: error }, 'idle connection lost');
   });
+  if (options.metrics) measurePool(options.metrics, options.name, pool);
   pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
   return pool;
 }

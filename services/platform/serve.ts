@@ -1,6 +1,14 @@
 // A gRPC server: Fastify and Connect over h2c, the internal token, health, reflection, one log line per call, graceful shutdown.
 import { timingSafeEqual } from 'node:crypto';
-import { createSecureServer, createServer, type Http2Server, type Http2ServerRequest, type Http2ServerResponse } from 'node:http2';
+import {
+  createSecureServer,
+  createServer,
+  type Http2SecureServer,
+  type Http2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+  type ServerOptions,
+} from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import type { DescMessage, DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createContextKey, type ConnectRouter, type Interceptor } from '@connectrpc/connect';
@@ -10,6 +18,7 @@ import { Histogram, type Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { measureCertificates } from './certificate-metrics.ts';
 import { sha256 } from './digest.ts';
 import { isRefusal, refuse } from './errors.ts';
 import { fastUnary, type Encoder, type Intercept, type StreamHandler } from './fast-unary.ts';
@@ -19,8 +28,11 @@ import { listening, type Lifetime, type RunningServer } from './lifetime.ts';
 import { serveReflection } from './reflection.ts';
 import type { CommonSettings } from './settings.ts';
 import type { Logger } from './telemetry.ts';
-import type { TlsFiles } from './tls-files.ts';
+import type { ServerTls } from './tls-files.ts';
 import { serverTls } from './tls.ts';
+import { takingBoth } from './tls-or-plain.ts';
+import { traceparentOf } from './trace.ts';
+import { SpanKind, callSpan, endSpan, isTracing, rpcResult, rpcSpan, startSpan } from './tracing.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -31,7 +43,7 @@ export interface ServeOptions {
   /** Bearer tokens that are accepted. */
   tokens: string[];
   /** mTLS; without, nothing is encrypted. */
-  tls?: TlsFiles | undefined;
+  tls?: ServerTls | undefined;
   /** Largest message in either direction. */
   maxMessageBytes: number;
   /** Calls that one connection may have open. */
@@ -103,7 +115,15 @@ export async function serveUntilEnd(
   settings: CommonSettings,
   options: Omit<ServeOptions, 'host' | 'port' | 'tokens' | 'tls' | 'maxMessageBytes' | 'maxStreams'>,
 ): Promise<void> {
-  const { host, port, opsPort, tls, internalTokens: tokens, grpcMaxMessageBytes: maxMessageBytes, grpcMaxStreams: maxStreams } = settings;
+  const {
+    host,
+    port,
+    opsPort,
+    serverTls: tls,
+    internalTokens: tokens,
+    grpcMaxMessageBytes: maxMessageBytes,
+    grpcMaxStreams: maxStreams,
+  } = settings;
   const server = await serve({ host, port, tokens, tls, maxMessageBytes, maxStreams, ...options });
   lifetime.add('server', server.close);
   if (opsPort !== undefined) {
@@ -120,33 +140,37 @@ function http2Server(
   sockets: Set<Socket>,
   fast: StreamHandler,
 ): Http2Server {
-  const { connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs } = options;
-  const server = newServer(options, handler);
-  // Node's compatible request and response are made only for what Fastify handles.
-  const [toHandler] = server.listeners('stream') as ((...stream: unknown[]) => void)[];
-  server.removeAllListeners('stream');
-  server.on('stream', (stream, headers, ...rest) => {
-    // What failed is in the call's result.
-    stream.on('error', () => undefined);
-    if (!fast(stream, headers)) toHandler?.call(server, stream, headers, ...rest);
-  });
-  server.on('connection', (socket: Socket) => {
+  const { connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs, tls } = options;
+  const encrypted = tls && encryptedServer(options, tls, handler);
+  const plain = createServer(serverSettings(options), handler);
+  const listener = !encrypted ? plain : tls.required ? encrypted : takingBoth(plain, encrypted);
+  for (const server of encrypted ? [plain, encrypted] : [plain]) {
+    // Node's compatible request and response are made only for what Fastify handles.
+    const [toHandler] = server.listeners('stream') as ((...stream: unknown[]) => void)[];
+    server.removeAllListeners('stream');
+    server.on('stream', (stream, headers, ...rest) => {
+      // What failed is in the call's result.
+      stream.on('error', () => undefined);
+      if (!fast(stream, headers)) toHandler?.call(server, stream, headers, ...rest);
+    });
+    server.on('session', (session) => {
+      session.setLocalWindowSize(windowBytes);
+      const end = setTimeout(() => session.close(), ageMs * (0.9 + Math.random() * 0.2)).unref();
+      session.once('close', () => clearTimeout(end));
+      // Its streams report what has failed.
+      session.on('error', () => undefined);
+    });
+  }
+  listener.on('connection', (socket: Socket) => {
     sockets.add(socket);
     const end = setTimeout(() => socket.destroy(), ageMs * 1.1 + connectionGraceMs).unref();
     socket.once('close', () => (clearTimeout(end), sockets.delete(socket)));
   });
-  server.on('session', (session) => {
-    session.setLocalWindowSize(windowBytes);
-    const end = setTimeout(() => session.close(), ageMs * (0.9 + Math.random() * 0.2)).unref();
-    session.once('close', () => clearTimeout(end));
-    // Its streams report what has failed.
-    session.on('error', () => undefined);
-  });
-  return server;
+  return listener;
 }
 
-function newServer({ tls, maxStreams, logger }: ServeOptions, handler: Parameters<typeof createServer>[1]): Http2Server {
-  const settings = {
+function serverSettings({ maxStreams }: ServeOptions): ServerOptions {
+  return {
     // MB. With Node's default of 10, a few large responses in flight refuse all further calls of a connection.
     maxSessionMemory: 256,
     // A gateway may cancel all its calls at once: Node's default would end the connection.
@@ -154,10 +178,14 @@ function newServer({ tls, maxStreams, logger }: ServeOptions, handler: Parameter
     streamResetRate: 1_000,
     settings: { initialWindowSize: windowBytes, maxConcurrentStreams: maxStreams, maxHeaderListSize: 65_536 },
   };
-  if (!tls) return createServer(settings, handler);
+}
+
+function encryptedServer(options: ServeOptions, tls: ServerTls, handler: Parameters<typeof createServer>[1]): Http2SecureServer {
   const certificates = serverTls(tls, (changed) => server.setSecureContext(changed));
-  const server = createSecureServer({ ...settings, ...certificates.options, requestCert: true, rejectUnauthorized: true }, handler);
-  server.on('tlsClientError', ({ message }) => logger.warn({ reason: message }, 'a TLS connection was refused'));
+  measureCertificates(options.metrics, tls);
+  const both = { requestCert: true, rejectUnauthorized: true };
+  const server = createSecureServer({ ...serverSettings(options), ...certificates.options, ...both }, handler);
+  server.on('tlsClientError', ({ message }) => options.logger.warn({ reason: message }, 'a TLS connection was refused'));
   server.once('close', certificates.close);
   return server;
 }
@@ -171,7 +199,10 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
     buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers: [metrics],
   });
+  let inFlight = 0;
+  openGauge(metrics, 'grpc_server_calls_in_flight', 'Calls that are not answered yet, health checks included', () => inFlight);
   return async (call, header, run) => {
+    inFlight++;
     const started = performance.now();
     const { typeName } = call.service;
     const method = `${typeName}/${call.method.name}`;
@@ -179,8 +210,14 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
     const requestId = header('x-request-id');
     if (requestId !== undefined) fields['request_id'] = requestId.slice(0, 128);
     call.values.set(logFields, fields);
+    const span = isTracing() ? startSpan(method, traceparentOf(header('traceparent')), rpcSpan(method, SpanKind.SERVER)) : undefined;
+    if (span) {
+      call.values.set(callSpan, span);
+      fields['trace_id'] = span.spanContext().traceId;
+    }
     const done = (code: string, ms: number, error?: unknown) => {
       seconds.observe({ method, code }, ms / 1000);
+      endSpan(span, ...rpcResult(code));
       const line = { method, code, ms: Math.round(ms * 100) / 100, ...fields };
       if ((code === 'unknown' || code === 'internal') && !isRefusal(error)) logger.error({ ...line, err: error }, 'call failed');
       else if (typeName.startsWith('grpc.')) logger.debug(line, 'call');
@@ -197,6 +234,8 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
       const isKnown = error instanceof ConnectError;
       done(isKnown ? Code[error.code].toLowerCase() : 'internal', performance.now() - started, error);
       throw isKnown ? error : refuse(Code.Internal, { reason: 'internal', message: 'internal error' });
+    } finally {
+      inFlight--;
     }
   };
 }

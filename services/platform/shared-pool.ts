@@ -1,5 +1,6 @@
 // A pool shared by tenants: slow statements of one leave connections for the others.
 import { FairSemaphore } from './fair-semaphore.ts';
+import { countWaiting } from './pool-metrics.ts';
 import type { Client, Connections, Pool } from './postgres.ts';
 
 /** Hands out the connections of a pool in turn over the tenants that wait; a tenant has at most three quarters of them at once, and at least one. */
@@ -11,6 +12,7 @@ export class SharedPool {
     this.pool = pool;
     const { max, connectionTimeoutMillis: timeoutMs } = pool.options;
     this.semaphore = new FairSemaphore({ max, maxPerKey: Math.max(1, Math.floor((max * 3) / 4)), timeoutMs });
+    countWaiting(pool, () => this.semaphore.size);
   }
 
   /** Connections for one call of a tenant (UUID). `connect` throws `Overloaded` where too many wait, and when `signal` aborts. */

@@ -1,6 +1,6 @@
 // Logs and metrics: JSON lines on standard output, one Prometheus registry per process.
 import { pino, type DestinationStream, type Logger } from 'pino';
-import { Registry, collectDefaultMetrics } from 'prom-client';
+import { Counter, Registry, collectDefaultMetrics } from 'prom-client';
 
 export type { Logger } from 'pino';
 
@@ -54,5 +54,14 @@ export function openMetrics(name: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process: name });
   collectDefaultMetrics({ register: registry });
+  const busy: Counter = new Counter({
+    name: 'nodejs_eventloop_active_seconds_total',
+    help: 'Time in which the event loop was not idle: at a rate of 1 the process can do no more',
+    registers: [registry],
+    collect: () => {
+      busy.reset();
+      busy.inc(performance.eventLoopUtilization().active / 1000);
+    },
+  });
   return registry;
 }

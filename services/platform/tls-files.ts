@@ -9,6 +9,11 @@ export interface TlsFiles {
   ca: string;
 }
 
+/** The files of a server, and whether it takes nothing but mTLS. */
+export interface ServerTls extends TlsFiles {
+  required: boolean;
+}
+
 /** What the files contain. */
 export type TlsMaterial = Record<keyof TlsFiles, Buffer>;
 

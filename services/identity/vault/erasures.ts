@@ -49,10 +49,13 @@ export class Erasures {
     this.options = options;
     const { metrics, pool } = options;
     const gauge = openGauges(metrics, async () => {
-      const { rows } = await pool.query<{ waiting: number }>('select count(*)::int as waiting from erasures');
-      return rows[0]?.waiting ?? 0;
+      const { rows } = await pool.query<{ waiting: number; seconds: number }>(
+        `select count(*)::int as waiting, coalesce(extract(epoch from clock_timestamp() - min(erased_at)), 0)::float8 as seconds from erasures`,
+      );
+      return rows[0] ?? { waiting: 0, seconds: 0 };
     });
-    gauge('identity_erasures_waiting', 'Erased subjects whose event the ledger has not appended yet', (waiting) => waiting);
+    gauge('identity_erasures_waiting', 'Erased subjects whose event the ledger has not appended yet', ({ waiting }) => waiting);
+    gauge('identity_erasures_oldest_seconds', 'How long the oldest of them has waited', ({ seconds }) => seconds);
     this.loop = this.run();
   }
 

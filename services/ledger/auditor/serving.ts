@@ -11,6 +11,7 @@ import { serveUntilEnd } from '../../platform/serve.ts';
 import type { Settings } from '../../platform/settings.ts';
 import { SharedPool } from '../../platform/shared-pool.ts';
 import { openLog, openMetrics, type Logger } from '../../platform/telemetry.ts';
+import { openTracing } from '../../platform/tracing.ts';
 import { ledgerPlans } from '../query-plans.ts';
 import { migrationNames } from '../schema.ts';
 import { CheckpointFiles } from '../proof/checkpoint-files.ts';
@@ -36,11 +37,18 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const config = auditorConfig(settings);
   const logger = openLog('auditor', config.logLevel);
   const metrics = openMetrics('auditor');
-  const reads = openPool(config.databaseUrl, { name: 'auditor reads', max: config.readConnections, logger, settings: ledgerPlans });
+  await openTracing('auditor', config.tracing, { lifetime, logger, metrics });
+  const reads = openPool(config.databaseUrl, {
+    name: 'auditor reads',
+    max: config.readConnections,
+    logger,
+    metrics,
+    settings: ledgerPlans,
+  });
   lifetime.add('reads', () => reads.end());
   await checkDatabase(reads, migrationNames);
   await writableDirectory('CHECKPOINT_DIR', config.checkpoints.directory);
-  const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, settings: ledgerPlans });
+  const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, metrics, settings: ledgerPlans });
   lifetime.add('exports', () => exports.end());
 
   const runner = openJobRunner(config, { logger, metrics }, lifetime);
@@ -48,6 +56,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
     name: 'auditor index',
     max: 1,
     logger,
+    metrics,
     settings: { ...ledgerPlans, 'app.indexer': 'on' },
   });
   lifetime.add('index connection', () => indexPool.end());
@@ -56,7 +65,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   openWatch(config, { logger, metrics }, lifetime);
 
   const { checkpoints, cosigner } = openTrees(config, { reads, logger, metrics }, lifetime);
-  const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger });
+  const readinessPool = openPool(config.databaseUrl, { name: 'auditor readiness', max: 1, logger, metrics });
   lifetime.add('readiness', () => readinessPool.end());
   const stateOf = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {
@@ -90,7 +99,7 @@ function openTrees(
   lifetime: Lifetime,
 ): { checkpoints: Checkpoints; cosigner: Cosigner | undefined } {
   const open = (name: string, max: number) => {
-    const pool = openPool(databaseUrl, { name, max, logger, settings: { ...ledgerPlans, 'app.indexer': 'on' } });
+    const pool = openPool(databaseUrl, { name, max, logger, metrics, settings: { ...ledgerPlans, 'app.indexer': 'on' } });
     lifetime.add(name, () => pool.end());
     return pool;
   };
@@ -124,9 +133,8 @@ function openJobRunner(
   parts: { logger: Logger; metrics: Registry },
   lifetime: Lifetime,
 ): JobRunner {
-  const { logger } = parts;
   const open = (name: string, options: Partial<PoolOptions>) => {
-    const pool = openPool(databaseUrl, { name, max: 1, logger, ...options, settings: { ...ledgerPlans, ...options.settings } });
+    const pool = openPool(databaseUrl, { name, max: 1, ...parts, ...options, settings: { ...ledgerPlans, ...options.settings } });
     lifetime.add(name, () => pool.end());
     return pool;
   };
@@ -145,7 +153,7 @@ function openJobRunner(
 function openWatch({ databaseUrl, verifyMs }: AuditorConfig, parts: { logger: Logger; metrics: Registry }, lifetime: Lifetime): void {
   // Between two statements of a step it replays and compares, which takes long where there are many accounts.
   const settings = { ...long.settings, 'app.indexer': 'on', idle_in_transaction_session_timeout: '60s' };
-  const pool = openPool(databaseUrl, { name: 'auditor watch', max: 3, logger: parts.logger, ...long, settings });
+  const pool = openPool(databaseUrl, { name: 'auditor watch', max: 3, ...parts, ...long, settings });
   lifetime.add('watch connections', () => pool.end());
   const watch = new Watch({ pool, everyMs: verifyMs, pollMs: 1_000, ...parts });
   lifetime.add('watch', () => watch.close());

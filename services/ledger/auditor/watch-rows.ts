@@ -96,15 +96,18 @@ export async function recordWalk(pool: Connections, tenant: string, walked: Walk
 export interface WatchCounts {
   frozen: number;
   oldestSeconds: number;
+  /** Of the last walk of each tenant. */
+  differences: number;
 }
 
-/** Counts frozen tenants, and how long ago the last walk of each ended. */
+/** Counts frozen tenants, how long ago the last walk of each ended, and what those walks found. */
 export async function countWatched(pool: Pool): Promise<WatchCounts> {
   const { rows } = await withClient(pool, (client) =>
     client.query<WatchCounts>({
       name: 'count_watched',
       text: `select (select count(*)::int from freezes) as frozen,
-        (select coalesce(extract(epoch from clock_timestamp() - min(finished_at)), 0)::float8 from verifications) as "oldestSeconds"`,
+        coalesce(extract(epoch from clock_timestamp() - min(finished_at)), 0)::float8 as "oldestSeconds",
+        coalesce(sum(findings), 0)::float8 as differences from verifications`,
     }),
   );
   return rows[0] as WatchCounts;

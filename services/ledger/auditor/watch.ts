@@ -71,6 +71,11 @@ export class Watch {
       'How long ago a tenant was last walked, of all the longest',
       ({ oldestSeconds }) => oldestSeconds,
     );
+    gauge(
+      'ledger_verification_differences',
+      'Differences that the last walk of each tenant found, in all',
+      ({ differences }) => differences,
+    );
     this.loops = Promise.all([this.loop(false), this.loop(true)]);
   }
 
