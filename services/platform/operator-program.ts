@@ -118,12 +118,12 @@ export interface Interruption {
 
 /** Runs the command that the arguments name, and sets the exit status. */
 export async function runProgram(program: Command, interruption: Interruption = {}): Promise<void> {
-  let isInterrupted = false;
+  const interrupted = new AbortController();
   // Node's defaults do not apply to a container's first process. Open transactions are rolled back.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      if (isInterrupted || !interruption.interrupt) process.exit(exitStatus.failed);
-      isInterrupted = true;
+      if (interrupted.signal.aborted || !interruption.interrupt) process.exit(exitStatus.failed);
+      interrupted.abort();
       interruption.interrupt();
     });
   }
@@ -135,7 +135,7 @@ export async function runProgram(program: Command, interruption: Interruption = 
   });
   try {
     await program.parseAsync();
-    if (isInterrupted) process.exitCode = exitStatus.failed;
+    if (interrupted.signal.aborted) process.exitCode = exitStatus.failed;
   } catch (error) {
     process.exitCode = statusOf(error);
   }
