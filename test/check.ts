@@ -46,15 +46,17 @@ async function generatedIsFresh(): Promise<Outcome> {
   const directory = mkdtempSync(join(tmpdir(), 'ledger-generated-'));
   try {
     const client = 'gateway/clients/typescript/gen';
+    const dashboards = 'deploy/monitoring/dashboards';
     for (const [name, ...args] of [
       ['buf', 'generate', '--output', directory],
       ['node', 'gateway/clients/generate.ts', join(directory, client)],
       ['node', 'gateway/cli/generate.ts', directory],
+      ['node', 'deploy/monitoring/generate.ts', join(directory, dashboards)],
     ] as const) {
       const generated = await command(name, ...args);
       if (!isPassed(generated)) return generated;
     }
-    const stale = ['proto/gen', client].flatMap((of) => {
+    const stale = ['proto/gen', client, dashboards].flatMap((of) => {
       const [fresh, kept] = [contents(join(directory, of)), contents(join(root, of))];
       const files = new Set([...fresh.keys(), ...kept.keys()]);
       return [...files].filter((file) => fresh.get(file) !== kept.get(file)).map((file) => `${of}/${file} is stale: npm run generate\n`);

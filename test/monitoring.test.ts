@@ -1,9 +1,10 @@
 // The files of Prometheus and Grafana: what they scrape, and what the dashboards ask for.
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { root } from '../deploy/local/plan.ts';
+import { dashboards, queriesOf } from './dashboards.ts';
 import { processes } from './required-settings.ts';
 import { currentRun } from './run.ts';
 import { text } from './sources.ts';
@@ -12,12 +13,7 @@ type Document = Record<string, any>;
 
 const monitoring = 'deploy/monitoring';
 const compose = parse(text('deploy/compose.yaml'), { merge: true }) as Document;
-const dashboards = readdirSync(join(root, monitoring, 'dashboards')).map((name) => {
-  return JSON.parse(text(`${monitoring}/dashboards/${name}`)) as Document;
-});
-const queries = dashboards.flatMap(({ panels }) =>
-  (panels as Document[]).flatMap(({ targets }) => (targets as Document[]).map((target) => String(target['expr']))),
-);
+const queries = dashboards.flatMap((each) => queriesOf(each));
 const promtool = (...args: string[]) => spawnSync('promtool', args, { cwd: root, encoding: 'utf8' });
 const testWithPromtool = promtool('--version').error === undefined ? test : test.skip;
 
@@ -26,17 +22,60 @@ test('Prometheus of the compose file scrapes every process on its operations por
   const scraped = (jobs as Document[]).map((job) => [job['job_name'], job['static_configs'][0].targets]);
   expect(scraped).toEqual(processes.map((name) => [name, [`${name}:${String(compose['services'][name].environment.OPS_PORT)}`]]));
   const { datasources } = parse(text(`${monitoring}/grafana/datasources.yaml`)) as Document;
-  const uids = dashboards.flatMap(({ panels }) => (panels as Document[]).map((panel) => String(panel['datasource'].uid)));
-  expect(new Set(uids)).toEqual(new Set([datasources[0].uid]));
   expect(compose['services']).toHaveProperty(new URL(datasources[0].url as string).hostname);
+  expect(datasources[0]).toMatchObject({ type: 'prometheus', isDefault: true });
+  // Grafana reads all dashboards, and shows one of them first.
+  const { environment, volumes } = compose['services'].grafana;
+  const { options } = parse(text(`${monitoring}/grafana/dashboards.yaml`)).providers[0] as Document;
+  expect(volumes).toContain(`./monitoring/dashboards:${options.path}:ro`);
+  const home = environment.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH.replace(options.path, `${monitoring}/dashboards`) as string;
+  expect(JSON.parse(text(home)).uid).toBe('ledger-overview');
+});
+
+// The rules of Grafana's dashboard-linter, where they are not about one job or one instance.
+describe.each(dashboards)('$title', ({ uid, description, editable, panels, variables }) => {
+  test('has an address of its own, is changed in its source only, and asks the chosen data source', () => {
+    expect(dashboards.filter((each) => each.uid === uid)).toHaveLength(1);
+    expect([editable, description]).toEqual([false, expect.stringMatching(/\.$/)]);
+    expect(variables[0]).toMatchObject({ name: 'datasource', type: 'datasource', query: 'prometheus' });
+    const asked = [...variables.slice(1), ...panels, ...panels.flatMap(({ targets }) => targets)].map(({ datasource }) => datasource?.uid);
+    expect(new Set(asked)).toEqual(new Set(['$datasource']));
+    const named = JSON.stringify(panels).matchAll(/\$(?!__)(\w+)/g);
+    expect(new Set([...named].map(([, name]) => name))).toEqual(new Set(variables.map(({ name }) => name)));
+  });
+
+  test('has panels with a title, a sentence, a unit and legends, and none lies on another', () => {
+    const wrong = panels.filter((panel) => {
+      const legends = panel.targets.map(({ legendFormat }) => legendFormat);
+      const isNamed = panel.title !== '' && panel.description.endsWith('.') && panel.fieldConfig.defaults.unit !== undefined;
+      return !isNamed || legends.includes('') || new Set(legends).size < legends.length;
+    });
+    expect(wrong.map(({ title }) => title)).toEqual([]);
+    expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)} ${y + Math.floor(cell / w)}`),
+    );
+    expect(new Set(cells).size).toBe(cells.length);
+    expect(Math.max(...panels.map(({ gridPos: { x, w } }) => x + w))).toBeLessThanOrEqual(24);
+  });
+
+  test('asks for the rates of counters, over the interval that Grafana chooses', () => {
+    const exprs = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
+    const [counters, rates] = [
+      /\b\w+_(?:total|bucket|sum|count)\b(?!\()/g,
+      /(?:rate|increase)\(\w+_(?:total|bucket|sum|count)\b(?:\{[^}]*\})?\[\$__(?:rate_interval|range)\]\)/g,
+    ];
+    const wrong = exprs.filter((expr) => (expr.match(counters) ?? []).length !== (expr.match(rates) ?? []).length);
+    expect(wrong).toEqual([]);
+  });
 });
 
 test('the dashboards ask for metrics that the guide lists', () => {
   const listed = text('gateway/docs/reference/metrics.md');
   const asked = queries.flatMap((query) =>
-    [...query.matchAll(/\b(?:http|grpc|gateway|identity|ledger|notifier|auditor)_\w+/g)].map(String),
+    [...query.matchAll(/\b(?:http|grpc|postgres|gateway|identity|ledger|notifier|auditor)_\w+/g)].map(String),
   );
-  expect(asked.length).toBeGreaterThanOrEqual(queries.length);
+  expect(asked.length).toBeGreaterThanOrEqual(queries.length / 2);
   expect(asked.filter((name) => !listed.includes(`\`${name.replace(/_(bucket|sum|count)$/, '')}\``))).toEqual([]);
 });
 

@@ -57,10 +57,10 @@ const importRules: [RegExp, (name: string) => boolean][] = [
 const entryPoints = [
   /^services\/[a-z]+\/(main|cli|auditor)\.ts$/,
   /^gateway\/(main|cli\/(main|build|generate)|docs\/build|console\/build|clients\/(generate|.*\/(ledger|example|receiver)))\.ts$/,
-  /^deploy\/local\/(start|operator|kafka|demo|sdk)\.ts$/,
+  /^deploy\/(local\/(start|operator|kafka|demo|sdk)|monitoring\/generate)\.ts$/,
 ];
 /** What is built or run from a checkout or a package of its own, with development dependencies; the image runs none of it. */
-const notInImage = /^(gateway\/(cli|clients|console)\/|gateway\/docs\/.*\.ts$|deploy\/local\/(demo|sdk)(\.ts$|\/))/;
+const notInImage = /^(gateway\/(cli|clients|console)\/|gateway\/docs\/.*\.ts$|deploy\/monitoring\/|deploy\/local\/(demo|sdk)(\.ts$|\/))/;
 const testEntryPoints = [
   /\.test\.ts$/,
   /^test\/(environment|setup|teardown|summary-line|longest-first|check|lint)\.ts$/,
