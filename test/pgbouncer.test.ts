@@ -39,7 +39,7 @@ let cluster: Cluster;
     server = await startOwnPostgres();
     cluster = await startCluster({
       server,
-      ledgers: 2,
+      replicas: { ledger: 2 },
       between: async ({ databases }) => {
         const urls = [databases.identity, databases.ledger, databases.notifier].map(({ serviceUrl }) => serviceUrl);
         bouncer = await startPgBouncer(urls, poolSize);
