@@ -11,6 +11,7 @@ import { AuditService } from '../proto/gen/ledger/v1/audit_pb.js';
 import { LedgerService } from '../proto/gen/ledger/v1/ledger_pb.js';
 import { NotifierService } from '../proto/gen/notifier/v1/notifier_pb.js';
 import { openCaller, type Caller, type Replica } from '../services/platform/caller.ts';
+import { measureCertificates } from '../services/platform/certificate-metrics.ts';
 import { cached, serveOps, tokenName, type Readiness } from '../services/platform/health.ts';
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
@@ -39,6 +40,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
   const { toIdentity, toLedger, toNotifier, toAuditor, toWriter } = openCallers(config, lifetime, metrics);
+  if (config.tls) measureCertificates(metrics, config.tls);
   const identity = createClient(IdentityService, toIdentity);
   const vault = createClient(VaultService, toIdentity);
   const ledger = createClient(LedgerService, toLedger);

@@ -13,8 +13,9 @@ import { text } from './sources.ts';
     cluster = new Rendered(everything);
   });
 
-  test('give the Prometheus operator the alerts of deploy/monitoring/alerts.yaml', () => {
-    expect(specOf('PrometheusRule', 'ledger')).toEqual(parse(text('deploy/monitoring/alerts.yaml')));
+  test('give the Prometheus operator the rules of deploy/monitoring', () => {
+    const groups = ['recording', 'alerts'].flatMap((name) => parse(text(`deploy/monitoring/${name}.yaml`)).groups as Manifest[]);
+    expect(specOf('PrometheusRule', 'ledger')).toEqual({ groups });
   });
 
   test('scrape each process on its operations port, and nothing else', () => {

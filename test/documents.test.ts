@@ -3,7 +3,6 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { jest } from '@jest/globals';
-import { parse } from 'yaml';
 import { endWithParent } from '../deploy/local/children.ts';
 import { root } from '../deploy/local/plan.ts';
 import { anchorOf, readPages } from '../gateway/docs/contents.ts';
@@ -29,10 +28,6 @@ const textOf = (page: string) => text.get(page) ?? '';
 const commandsOf = (page: string) => [...textOf(page).matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code);
 
 const prose = (page: string) => textOf(page).replace(/^```[\s\S]*?^```$/gm, '');
-
-interface Alerts {
-  groups: { rules: { alert: string; expr: string; annotations: { runbook: string } }[] }[];
-}
 
 describe('the documents', () => {
   test.each(pages)('%s has at most 150 lines', (page) => {
@@ -66,28 +61,6 @@ describe('the documents', () => {
     expect(Object.fromEntries(rows)).toEqual(Object.fromEntries(errorCodes.map((code) => [code, String(statusOf(code))])));
   });
 
-  test('each alert has its entry in the runbook, and asks only for metrics that exist', () => {
-    const { groups } = parse(readFileSync(join(root, 'deploy/monitoring/alerts.yaml'), 'utf8')) as Alerts;
-    const rules = groups.flatMap((group) => group.rules);
-    const headings = [...textOf(`${guide}/operate/runbook.md`).matchAll(/^## (.*)$/gm)].map(([, name]) => name);
-    expect(rules.map(({ alert }) => alert)).toEqual(headings);
-    const metrics = textOf(`${guide}/reference/metrics.md`);
-    const unknown = rules.flatMap(({ expr }) => [...expr.matchAll(/\b(?:http|ledger|notifier|identity|auditor|gateway)_\w+/g)].map(String));
-    expect(unknown.filter((name) => !metrics.includes(`\`${name}\``))).toEqual([]);
-    for (const { alert, annotations } of rules) expect(annotations.runbook).toBe(`/docs/guide/operate/runbook#${anchorOf(alert)}`);
-  });
-
-  const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
-  (hasPromtool ? test : test.skip)('Prometheus reads the alerts (promtool)', () => {
-    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', 'deploy/monitoring/alerts.yaml'], {
-      cwd: root,
-      encoding: 'utf8',
-    });
-    expect([status, stdout + stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
-    const tested = spawnSync('promtool', ['test', 'rules', 'test/alerts.yaml'], { cwd: root, encoding: 'utf8' });
-    expect([tested.status, tested.stdout + tested.stderr]).toEqual([0, expect.stringContaining('SUCCESS')]);
-  });
-
   test.each(pages)('%s names only files that exist', (page) => {
     const named = [...textOf(page).matchAll(/`((?:services|gateway|deploy|test|proto)\/[\w./-]+\.\w+)`/g)].map(([, file = '']) => file);
     expect(named.filter((file) => !existsSync(join(root, file)))).toEqual([]);
@@ -101,7 +74,7 @@ describe('the documents', () => {
       .split(/(?<=[.:!?])\s|\n\n|\n[-*] /);
     const long = sentences.filter((sentence) => sentence.split(/\s+/).length > 30);
     expect(long).toEqual([]);
-    expect(prose(page)).not.toMatch(/\b(house|strangers?|whoever|his|him|(?<!dead )letters(?!,? digits)|lanes?|told)\b/i);
+    expect(prose(page)).not.toMatch(/\b(house|strangers?|whoever|his|him|(?<!dead[ -])letters(?!,? digits)|lanes?|told)\b/i);
   });
 
   test.each(pages)('%s has commands that a shell understands', (page) => {

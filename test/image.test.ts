@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { withClient } from '../deploy/local/databases.ts';
 import { root, servers, services } from '../deploy/local/plan.ts';
 import { migrate } from '../services/platform/migration.ts';
-import { forgetSecrets, mainOf, processOf, processes, settingsOf, start, unread } from './required-settings.ts';
+import { forgetSecrets, mainOf, missing, processOf, processes, settingsOf, start, unread } from './required-settings.ts';
 import { startOwnPostgres } from './own-postgres.ts';
 import { imports, isBuiltIn, isPackage, text } from './sources.ts';
 
@@ -64,6 +64,14 @@ describe('the compose file', () => {
       const settings = settingsOf(each['environment']);
       if (each['command'][1] === 'migrate') expect(settings.databaseUrl('MIGRATION_DATABASE_URL')).toMatch(/^postgres:/);
       else expect(start[process](settings)).toBeDefined();
+    }
+  });
+
+  test('gives a process every variable that has no default of its own', () => {
+    for (const process of processes) {
+      const own = ours.filter(([, each]) => processOf(each['command']) === process).map(([, each]) => each['environment']);
+      // Not production, which refuses receivers on the same machine.
+      expect(missing(process, ...own, { NODE_ENV: '' })).toEqual([]);
     }
   });
 

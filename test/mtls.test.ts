@@ -1,4 +1,5 @@
 // mTLS between a gateway and an identity service, two real processes, whose certificates change while they run.
+import { X509Certificate } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
@@ -93,6 +94,8 @@ afterAll(async () => {
 
 test('a client without a certificate, of another authority, or by another name is not served', async () => {
   expect(await presented(first)).toBe('01');
+  const [, end] = /^tls_certificate_expiry_seconds\S* (\S+)$/m.exec(await (await fetch(`${gateway.url}/metrics`)).text()) ?? [];
+  expect(Number(end)).toBe(Math.min(...[first.cert, first.ca].map((pem) => Date.parse(new X509Certificate(pem).validTo) / 1000)));
   expect(await presented({ ca: first.ca })).toMatch(/ALERT|ECONNRESET|closed/);
   expect(await presented({ ...second, ca: first.ca })).toMatch(/ALERT|ECONNRESET|closed/);
   expect(await presented({ ...first, ca: second.ca })).toMatch(/SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_VERIFY_LEAF_SIGNATURE/);

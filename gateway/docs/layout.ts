@@ -11,7 +11,7 @@ const icon = readFileSync(join(import.meta.dirname, '../console/icon.svg'), 'utf
 /** The whole document of one page. `stamp` changes with the assets, so that caches fetch them anew. */
 export function documentOf(page: GuidePage, rendered: RenderedPage, pages: GuidePage[], stamp: string): string {
   const isFront = page.path === 'index';
-  const up = isFront ? './' : '../';
+  const up = '../'.repeat(page.path.split('/').length - 1) || './';
   const title = isFront ? 'Ledger guide' : `${rendered.title} · Ledger guide`;
   return `<!doctype html>
 <html lang="en">
@@ -68,8 +68,8 @@ function contents(page: GuidePage, pages: GuidePage[], up: string): string {
   return sections
     .map((section) => {
       const items = pages
-        .filter((each) => each.section === section)
-        .map((each) => `<li>${link(each, up, each === page ? ' aria-current="page"' : '')}</li>`);
+        .filter((each) => each.section === section && each.parent === undefined)
+        .map((each) => `<li>${link(each, up, each === page || each.path === page.parent ? ' aria-current="page"' : '')}</li>`);
       return `<h2>${section}</h2>\n<ul>${items.join('\n')}</ul>`;
     })
     .join('\n');
@@ -82,7 +82,8 @@ function headings({ parts }: RenderedPage): string {
   return `<nav class="headings" aria-label="On this page"><h2>On this page</h2><ul>${items.join('\n')}</ul></nav>`;
 }
 
-function neighbours(page: GuidePage, pages: GuidePage[], up: string): string {
+function neighbours(page: GuidePage, all: GuidePage[], up: string): string {
+  const pages = all.filter(({ parent }) => parent === page.parent);
   const at = pages.indexOf(page);
   const side = (other: GuidePage | undefined, word: string, rel: string) =>
     other === undefined || other.path === 'index'

@@ -18,6 +18,7 @@ import { Histogram, type Registry } from 'prom-client';
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { ServerReflection } from '../../proto/gen/grpc/reflection/v1/reflection_pb.js';
 import { ServerReflection as ServerReflectionAlpha } from '../../proto/gen/grpc/reflection/v1alpha/reflection_pb.js';
+import { measureCertificates } from './certificate-metrics.ts';
 import { sha256 } from './digest.ts';
 import { isRefusal, refuse } from './errors.ts';
 import { fastUnary, type Encoder, type Intercept, type StreamHandler } from './fast-unary.ts';
@@ -179,6 +180,7 @@ function serverSettings({ maxStreams }: ServeOptions): ServerOptions {
 
 function encryptedServer(options: ServeOptions, tls: ServerTls, handler: Parameters<typeof createServer>[1]): Http2SecureServer {
   const certificates = serverTls(tls, (changed) => server.setSecureContext(changed));
+  measureCertificates(options.metrics, tls);
   const both = { requestCert: true, rejectUnauthorized: true };
   const server = createSecureServer({ ...serverSettings(options), ...certificates.options, ...both }, handler);
   server.on('tlsClientError', ({ message }) => options.logger.warn({ reason: message }, 'a TLS connection was refused'));
