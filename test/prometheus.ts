@@ -6,8 +6,11 @@ import { newChildren, testPort } from './cluster.ts';
 import { until } from './polling.ts';
 import { currentRun } from './run.ts';
 
+/** Whether there is one. */
+export const hasPrometheus = spawnSync('prometheus', ['--version']).error === undefined;
+
 /** `test`, or a skipped one where there is no Prometheus. */
-export const testWithPrometheus = spawnSync('prometheus', ['--version']).error === undefined ? test : test.skip;
+export const testWithPrometheus = hasPrometheus ? test : test.skip;
 
 /** A series of an answer. */
 export interface Sample {
@@ -19,16 +22,19 @@ export interface Sample {
 export interface Prometheus {
   /** Evaluates PromQL now. */
   query(expr: string): Promise<Sample[]>;
-  stop(): Promise<void>;
+  stop(): Promise<unknown>;
 }
 
-/** Starts it, and waits until it has scraped every target once. `targets`: `http://host:port` by job. */
-export async function startPrometheus(targets: Record<string, string>): Promise<Prometheus> {
+/** Starts it, and waits until it has scraped every target once. `targets`: `http://host:port` by job; `rules`: evaluated every second. */
+export async function startPrometheus(targets: Record<string, string>, rules?: object): Promise<Prometheus> {
   const directory = mkdtempSync(join(currentRun().directory, 'prometheus-'));
   mkdirSync(join(directory, 'data'));
   const jobs = Object.entries(targets).map(([job, url]) => ({ job_name: job, static_configs: [{ targets: [new URL(url).host] }] }));
   const config = join(directory, 'prometheus.yaml');
-  writeFileSync(config, JSON.stringify({ global: { scrape_interval: '1s' }, scrape_configs: jobs }));
+  const rulesFile = join(directory, 'rules.yaml');
+  if (rules) writeFileSync(rulesFile, JSON.stringify(rules));
+  const global = { scrape_interval: '1s', evaluation_interval: '1s' };
+  writeFileSync(config, JSON.stringify({ global, scrape_configs: jobs, rule_files: rules ? [rulesFile] : [] }));
   const address = `127.0.0.1:${await testPort()}`;
   const children = newChildren();
   const args = [`--config.file=${config}`, `--storage.tsdb.path=${join(directory, 'data')}`, `--web.listen-address=${address}`];
@@ -41,5 +47,5 @@ export async function startPrometheus(targets: Record<string, string>): Promise<
   };
   const scraped = async () => (await query('up == 1').catch(() => [])).length;
   await until(scraped, (count) => count === jobs.length);
-  return { query, stop: async () => void (await children.end()) };
+  return { query, stop: () => children.end() };
 }
