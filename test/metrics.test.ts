@@ -217,9 +217,11 @@ describeWithKafka('the metrics of a deployment', () => {
     try {
       // Some need a fault: the auditor is away for a request.
       const { key, at } = customer;
+      const read = () => cluster.rest('GET', at('reports/trial-balance'), { key });
       await cluster.kill('auditor');
-      expect((await cluster.rest('GET', at('reports/trial-balance'), { key })).status).toBe(503);
+      expect((await read()).status).toBe(503);
       await cluster.restart('auditor');
+      await until(read, ({ status }) => status === 200);
       // Nothing is wrong with this Kafka.
       const silent = ['notifier_consumer_rebuilds_total'];
       const queries = dashboards.flatMap((each) => queriesOf(each, '1m')).filter(({ expr }) => !silent.some((name) => expr.includes(name)));
