@@ -68,6 +68,9 @@ async function checkSeesAllTenants(client: pg.ClientBase): Promise<void> {
   throw new BadSetting(variable, `is of the role ${role}, which does not see every tenant's ${tables}: ${advice}`);
 }
 
+/** Called after events were read, with how many. */
+export type Progress = (events: number) => void;
+
 /** What was done to each tenant, and how many findings there were. */
 export interface Audited {
   tenants: number;

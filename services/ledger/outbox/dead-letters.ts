@@ -87,22 +87,28 @@ export async function countDeadLetters(pool: Pool): Promise<number> {
 /** What an operator does with dead letters: the running ledger publishes them again; or their events stay in the log only. */
 const changes = { redrive: 'update relay_dead_letters set due = true', discard: 'delete from relay_dead_letters' };
 
+/** A dead letter as the operator sees it, by the tenant's id. */
+interface ChangedDeadLetter {
+  tenant: string;
+  sequence: number;
+  part: number;
+  event_type: string;
+  reason: string;
+}
+
 /**
- * Changes the unpublished dead letters of a tenant (a UUID; undefined: of all). `client` is the owner's. Prints each and returns how many. A second
- * call finds those that are still unpublished.
+ * Changes the unpublished dead letters of a tenant (a UUID; undefined: of all) and returns them. `client` is the owner's. A second call finds those
+ * that are still unpublished.
  */
 export async function changeDeadLetters(
   client: pg.ClientBase,
   change: keyof typeof changes,
   tenant: string | undefined,
-  print: (line: string) => void,
-): Promise<number> {
-  const { rows } = await client.query<{ tenant_id: string; sequence: string; part: number; type: string; reason: string }>(
+): Promise<ChangedDeadLetter[]> {
+  const { rows } = await client.query<ChangedDeadLetter>(
     `${changes[change]} where published_at is null and ($1::uuid is null or tenant_id = $1)
-      returning tenant_id, sequence::text, part, type, reason`,
+      returning tenant_id as tenant, sequence::float8, part, type as event_type, reason`,
     [tenant ?? null],
   );
-  for (const { tenant_id, sequence, part, type, reason } of rows)
-    print(`${toId('tenant', tenant_id)} ${sequence}.${part} ${type}: ${reason}`);
-  return rows.length;
+  return rows.map((row) => ({ ...row, tenant: toId('tenant', row.tenant) }));
 }
