@@ -1,4 +1,4 @@
-// What the page on backup and restore has an operator do when one database is older than the others.
+// What the page on what to do after a restore has an operator do when one database is older than the others.
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { withClient } from '../deploy/local/databases.ts';
