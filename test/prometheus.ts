@@ -22,7 +22,7 @@ export interface Sample {
 export interface Prometheus {
   /** Evaluates PromQL now. */
   query(expr: string): Promise<Sample[]>;
-  stop(): Promise<void>;
+  stop(): Promise<unknown>;
 }
 
 /** Starts it, and waits until it has scraped every target once. `targets`: `http://host:port` by job; `rules`: evaluated every second. */
@@ -47,5 +47,5 @@ export async function startPrometheus(targets: Record<string, string>, rules?: o
   };
   const scraped = async () => (await query('up == 1').catch(() => [])).length;
   await until(scraped, (count) => count === jobs.length);
-  return { query, stop: async () => void (await children.end()) };
+  return { query, stop: () => children.end() };
 }
