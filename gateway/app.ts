@@ -87,6 +87,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       }),
     // A path that can't be decoded: no hook has run.
     frameworkErrors: (error, request, reply) => {
+      request.routeLabel = 'unknown';
       beginRequest(request, reply, parts);
       answerError(error, request, reply);
     },
