@@ -13,6 +13,7 @@ const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
   rest: () => import('./rest.ts'),
   restore: () => import('./restore/restore.ts'),
   scale: () => import('./scale.ts'),
+  size: () => import('./size.ts'),
   soak: () => import('./soak.ts'),
 };
 

@@ -4,7 +4,7 @@ import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { withDerivedEvents } from '../../platform/derived-events.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
-import type { Pool } from '../../platform/postgres.ts';
+import { queryFlagged, type Pool } from '../../platform/postgres.ts';
 import { isPermanent } from '../../platform/postgres-errors.ts';
 import type { Logger } from '../../platform/telemetry.ts';
 import { listEvents } from '../events.ts';
@@ -42,7 +42,7 @@ export async function publishDeadLetter(pool: Pool, publish: EventSink['publish'
 }
 
 async function claimDue(pool: Pool): Promise<Key | undefined> {
-  const { rows } = await pool.query<Key>({
+  const { rows } = await queryFlagged<Key>(pool, {
     name: 'claim_dead_letter',
     text: `update relay_dead_letters set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
       where (tenant_id, sequence, part) = (
@@ -67,7 +67,7 @@ async function readEvent(pool: Pool, { tenant_id, sequence, part }: Key): Promis
 
 /** A rejected one waits for the operator again. */
 async function recordResult(pool: Pool, { tenant_id, sequence, part }: Key, rejection: string | null): Promise<void> {
-  await pool.query({
+  await queryFlagged(pool, {
     text: `update relay_dead_letters set due = false, claimed_until = null,
         published_at = case when $4::text is null then clock_timestamp() end,
         reason = coalesce($4, reason), refusals = refusals + case when $4::text is null then 0 else 1 end
@@ -78,9 +78,10 @@ async function recordResult(pool: Pool, { tenant_id, sequence, part }: Key, reje
 
 /** Dead letters that were not published since. */
 export async function countDeadLetters(pool: Pool): Promise<number> {
-  const { rows } = await pool.query<{ count: number }>(
-    'select count(*)::float8 as count from relay_dead_letters where published_at is null',
-  );
+  const { rows } = await queryFlagged<{ count: number }>(pool, {
+    text: 'select count(*)::float8 as count from relay_dead_letters where published_at is null',
+    values: [],
+  });
   return rows[0]?.count ?? NaN;
 }
 

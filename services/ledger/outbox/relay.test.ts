@@ -242,7 +242,7 @@ test.each([
   const url = new URL(database.database.serviceUrl);
   const proxy = await openProxy(Number(url.port));
   url.port = String(proxy.port);
-  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: { ...longTransactionTimeouts, 'app.relay': 'on' } });
+  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: longTransactionTimeouts, flag: 'app.relay' });
   const published: Event[] = [];
   const sink = sinkOf((events) => Promise.resolve(void published.push(...events)));
   // It looks for what others have left at its start, and not again.
