@@ -243,7 +243,8 @@ export class Writer {
   // Mostly another replica has written to one of the tenants, or a key was repeated. The locking path finds out.
   private async retryWithLocks(items: Item[], error: unknown): Promise<void> {
     if (!(error instanceof NeedsLock)) {
-      const isExpected = ['40001', '55P03', '23505'].includes(this.countFailure(error));
+      const isExpected = ['40001', '55P03', '23505'].includes((error as { code?: string }).code ?? '');
+      if (!isExpected) this.countFailure(error);
       this.options.logger[isExpected ? 'debug' : 'warn']({ err: error, items: items.length }, 'an optimistic batch failed');
     }
     await this.run(items, false);

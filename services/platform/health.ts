@@ -4,7 +4,7 @@ import { setImmediate, setTimeout as pause } from 'node:timers/promises';
 import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, type ConnectRouter } from '@connectrpc/connect';
 import { fastify } from 'fastify';
-import type { Registry } from 'prom-client';
+import { Gauge, type Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { listening, type RunningServer } from './lifetime.ts';
 import { version } from './version.ts';
@@ -25,6 +25,7 @@ const timeoutMs = 2_000;
 
 /** Answers `/healthz`, `/readyz` and `/metrics` over HTTP/1.1. Throws `StartFailure` where it can't listen. */
 export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<RunningServer> {
+  openDependencies(metrics, readiness);
   const readMetrics = metricsText(metrics);
   const app = fastify({ forceCloseConnections: true });
   app.get('/healthz', () => ({ status: 'ok', version }));
@@ -44,6 +45,21 @@ export async function serveOps(host: string, port: number, metrics: Registry, re
 export function readinessBody(state: Readiness): string {
   const isWell = Object.values(state.dependencies).every((each) => each === 'ok');
   return JSON.stringify({ status: state.ready ? (isWell ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
+}
+
+// Without it Prometheus would not notice a lost database where nobody sends requests.
+function openDependencies(metrics: Registry, readiness: () => Promise<Readiness>): void {
+  const gauge: Gauge<'dependency'> = new Gauge({
+    name: 'dependency_up',
+    help: '1 while /readyz says ok of the dependency, else 0',
+    labelNames: ['dependency'],
+    registers: [metrics],
+    collect: async () => {
+      const { dependencies } = await readiness().catch(() => ({ dependencies: {} }));
+      gauge.reset();
+      for (const [dependency, state] of Object.entries(dependencies)) gauge.set({ dependency }, state === 'ok' ? 1 : 0);
+    },
+  });
 }
 
 /** Collects `metrics` as text, once for all who ask meanwhile: a ledger's gauges query its database. */

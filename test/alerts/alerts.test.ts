@@ -48,7 +48,7 @@ test('rules and pages ask only for metrics that exist, and quote lines of the lo
   const recorded = recordings.map(({ record }) => record);
   const expressions = [...alerts, ...recordings].map(({ expr }) => expr).concat(names.flatMap((alert) => queriesOf(pageOf(alert))));
   const asked = expressions.flatMap(
-    (expr) => expr.match(/\b(?:http|grpc|gateway|identity|ledger|notifier|auditor|postgres|tls)_\w+/g) ?? [],
+    (expr) => expr.match(/\b(?:http|grpc|gateway|identity|ledger|notifier|auditor|postgres|tls|dependency)_\w+/g) ?? [],
   );
   const known = (name: string) => listed.includes(`\`${name}\``) || listed.includes(`\`${name.replace(/_(bucket|sum|count)$/, '')}\``);
   expect([...new Set(asked)].filter((name) => !known(name))).toEqual([]);

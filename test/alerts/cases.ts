@@ -13,7 +13,10 @@ export interface AlertCase {
   labels?: Record<string, string>;
 }
 
-const requests = (failed: string) => ({ 'http_requests_total{status="200"}': '0+1000x400', 'http_requests_total{status="503"}': failed });
+const requests = (failed: string, ok = '0+1000x400') => ({
+  'http_requests_total{status="200"}': ok,
+  'http_requests_total{status="503"}': failed,
+});
 const slow = (fast: string) => ({
   'http_request_duration_seconds_bucket{method="POST",route="/v1/tenants/:slug/transactions",le="0.5"}': fast,
   'http_request_duration_seconds_count{method="POST",route="/v1/tenants/:slug/transactions"}': '0+100x100',
@@ -21,11 +24,20 @@ const slow = (fast: string) => ({
 const up = (values: string) => ({ 'up{job="ledger",instance="a"}': values });
 const processes = (names: string[]) => Object.fromEntries(names.map((name) => [`process_start_time_seconds{process="${name}"}`, '1x30']));
 const restarts = (values: string) => ({ 'process_start_time_seconds{job="auditor"}': values });
+const dependency = (name: string, ...states: number[]) =>
+  Object.fromEntries(
+    states.map((state, index) => [`dependency_up{process="ledger",instance="${'ab'[index]}",dependency="${name}"}`, `${state}x30`]),
+  );
 /** A gauge of two processes. */
-const gauge = (name: string, value: number) => ({ [`${name}{instance="a"}`]: `${value}x30`, [`${name}{instance="b"}`]: '0x30' });
+const gauge = (name: string, value: number) => ({ [`${name}{instance="a"}`]: `${value}x70`, [`${name}{instance="b"}`]: '0x70' });
 /** A counter that goes up after ten minutes. */
 const counted = (name: string, by: number) => ({ [name]: `0x10 ${by}x20` });
 const share = (name: string, value: number, max: number) => ({ [name]: `${value}x30`, [`${name}_max`]: `${max}x30` });
+/** As {@link raisedBy}, where a process has just started. */
+const lastsAbove = (name: string, above: number, notAbove: number): AlertCase => ({
+  raised: gauge(name, above),
+  quiet: { ...gauge(name, notAbove), [`${name}{instance="c"}`]: `_x18 ${above}x5` },
+});
 const raisedBy = (name: string, above: number, notAbove: number): AlertCase => ({
   raised: gauge(name, above),
   quiet: gauge(name, notAbove),
@@ -38,15 +50,26 @@ const countedBy = (name: string, above: number, notAbove: number): AlertCase => 
 export const cases: Record<string, AlertCase> = {
   // A burst of five minutes raises nothing, an hour does; after it the alert ends.
   RequestsFail: { raised: requests('0+20x400'), quiet: requests('0x60 0+1000x3 3000x300'), at: '70m' },
-  ErrorBudgetBurns: { raised: requests('0+8x400'), quiet: requests('0+5x400'), at: '400m' },
+  // A few failures where there are few requests.
+  ErrorBudgetBurns: { raised: requests('0+8x400'), quiet: requests('0x380 0+1x8 8x100', '0+1x500'), at: '400m' },
   PostingsAreSlow: { raised: slow('0+94x100'), quiet: slow('0+96x100'), at: '70m' },
   GatewayIsFull: { raised: share('http_requests_in_flight', 80, 100), quiet: share('http_requests_in_flight', 70, 100) },
-  ConnectionsAreRefused: { ...countedBy('http_connections_refused_total', 3, 0), at: '12m' },
+  ConnectionsAreRefused: {
+    raised: { http_connections_refused_total: '0+3x30' },
+    quiet: counted('http_connections_refused_total', 3),
+    at: '13m',
+  },
   ProcessIsDown: { raised: up('0x30'), quiet: up('1x30'), labels: { job: 'ledger', instance: 'a' } },
   ProcessIsMissing: {
     raised: processes(['gateway', 'identity', 'ledger', 'notifier']),
     quiet: processes(['gateway', 'identity', 'ledger', 'notifier', 'auditor']),
     labels: { process: 'auditor' },
+  },
+  DatabaseIsAway: { raised: dependency('postgresql', 0, 0), quiet: dependency('postgresql', 0, 1), labels: { process: 'ledger' } },
+  DependencyIsAway: {
+    raised: dependency('kafka', 1, 0),
+    quiet: dependency('kafka', 1, 1),
+    labels: { process: 'ledger', instance: 'b', dependency: 'kafka' },
   },
   ProcessRestarts: { raised: restarts('1 2 3 4 5x30'), quiet: restarts('1 2 3 4x30'), labels: { job: 'auditor' } },
   EventLoopIsBlocked: {
@@ -66,8 +89,11 @@ export const cases: Record<string, AlertCase> = {
   },
   NothingIsPosted: {
     // No posting since the ledger's start: the series does not exist.
-    raised: { 'http_requests_total{method="POST"}': '0+120x30' },
-    quiet: { 'ledger_postings_total{outcome="posted"}': '100x30', 'http_requests_total{method="POST"}': '0+12x30' },
+    raised: { 'http_requests_total{method="POST",route="/v1/tenants/:slug/transactions",status="503"}': '0+1x30' },
+    quiet: {
+      'http_requests_total{method="POST",route="/v1/auth/login",status="503"}': '0+60x30',
+      'http_requests_total{method="POST",route="/v1/tenants/:slug/transactions",status="422"}': '0+60x30',
+    },
   },
   BatchesFail: {
     raised: { 'ledger_batch_failures_total{sqlstate="53100",instance="a"}': '0+9x30' },
@@ -79,7 +105,7 @@ export const cases: Record<string, AlertCase> = {
   EventsAreNotPublished: raisedBy('ledger_relay_lag_seconds', 61, 59),
   RelayHasDeadLetters: raisedBy('ledger_relay_dead_letters', 1, 0),
   NotifierHasDeadLetters: raisedBy('notifier_dead_letters', 1, 0),
-  DeliveriesAreLate: raisedBy('notifier_due_seconds', 61, 59),
+  DeliveriesAreLate: lastsAbove('notifier_due_seconds', 61, 59),
   DeliveriesFail: {
     raised: {
       'notifier_attempt_duration_seconds_count{result="ok"}': '0+4x60',
@@ -91,7 +117,7 @@ export const cases: Record<string, AlertCase> = {
     },
     at: '40m',
   },
-  ConsumerLags: raisedBy('notifier_consumer_lag', 1001, 999),
+  ConsumerLags: lastsAbove('notifier_consumer_lag', 1001, 999),
   MessagesLost: countedBy('notifier_consumer_lost_total', 1, 0),
   InboxHasGaps: countedBy('notifier_inbox_gaps_total', 1, 0),
   ConsumerRewound: countedBy('notifier_consumer_rewinds_total', 1, 0),
@@ -100,7 +126,7 @@ export const cases: Record<string, AlertCase> = {
   SecretsUnreadable: countedBy('notifier_secret_errors_total', 1, 0),
   MailIsNotSent: {
     raised: { identity_mails_waiting: '3x40' },
-    quiet: { identity_mails_waiting: '3x40', 'identity_mails_total{result="sent"}': '0+1x40' },
+    quiet: { identity_mails_waiting: '2x12 3x40', 'identity_mails_total{result="sent"}': '0+1x40' },
   },
   MailIsRejected: countedBy('identity_mails_total{result="rejected"}', 9, 4),
   DeletionIsStuck: raisedBy('identity_deletions_overdue_seconds', 3601, 3599),
@@ -110,16 +136,20 @@ export const cases: Record<string, AlertCase> = {
     quiet: { 'identity_passwords_waiting{instance="a"}': '21 20 90 0 90 20 21 0 21 20 90 0 90 20 21 0 21 20 90 0 90' },
     labels: { instance: 'a' },
   },
-  JobsWait: raisedBy('auditor_job_oldest_seconds', 901, 899),
+  JobsWait: lastsAbove('auditor_job_oldest_seconds', 901, 899),
   JobsDoNotRun: {
     raised: { auditor_jobs_waiting: '2x30', auditor_jobs_running: '0x30' },
     quiet: { auditor_jobs_waiting: '2x30', auditor_jobs_running: '1x30' },
   },
   JobsFail: countedBy('auditor_jobs_total{outcome="failed"}', 9, 4),
-  IndexLags: { raised: { ledger_index_lag_events: '10001x30' }, quiet: { ledger_index_lag_events: '10001x9 5 10001x9' } },
-  TreesLag: { raised: { ledger_tree_lag_events: '10001x30' }, quiet: { ledger_tree_lag_events: '10001x9 5 10001x9' } },
+  IndexLags: lastsAbove('ledger_index_lag_events', 10_001, 9_999),
+  TreesLag: lastsAbove('ledger_tree_lag_events', 10_001, 9_999),
   BooksAreFrozen: raisedBy('ledger_frozen_tenants', 1, 0),
-  LogsAreNotVerified: raisedBy('ledger_verification_age_seconds', 259_201, 259_199),
+  LogsAreNotVerified: {
+    raised: gauge('ledger_verification_age_seconds', 259_201),
+    quiet: { ledger_verification_age_seconds: '0x20 300000x50' },
+    at: '65m',
+  },
   CheckpointsAreNotSigned: { ...countedBy('ledger_checkpoints_total{outcome="failed"}', 9, 4), at: '15m' },
-  CheckpointsAreNotCosigned: raisedBy('ledger_checkpoints_uncosigned', 1, 0),
+  CheckpointsAreNotCosigned: lastsAbove('ledger_checkpoints_uncosigned', 1, 0),
 };
