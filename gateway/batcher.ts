@@ -2,11 +2,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ConnectError } from '@connectrpc/connect';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { Posting, PostingResult, Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
-import { refusalOf } from '../services/platform/caller.ts';
+import { LedgerService, type Posting, type PostingResult, type Transaction } from '../proto/gen/ledger/v1/ledger_pb.js';
+import { codeOf, refusalOf } from '../services/platform/caller.ts';
 import type { RefusalInfo } from '../services/platform/errors.ts';
 import { openGauge } from '../services/platform/gauges.ts';
 import type { Logger } from '../services/platform/telemetry.ts';
+import { SpanKind, rpcResult, rpcSpan, startSpans } from '../services/platform/tracing.ts';
 import { failure, rejection } from './rejections.ts';
 import { ledgerOf, type Ledger } from './tenant-replica.ts';
 
@@ -63,6 +64,8 @@ const largePostingBytes = 4 << 10;
 const attemptMs = 3_000;
 // How often a call checks whether all its clients have disconnected.
 const clientCheckMs = 100;
+
+const method = `${LedgerService.typeName}/PostTransactions`;
 
 const unknownOutcome = 'the ledger did not answer in time; a retry with the same key finds out';
 
@@ -221,7 +224,15 @@ export class Batcher {
     // All tenants of a batch had one ledger when it was taken. That may be unavailable by now.
     const { client } = ledgerOf((batch[0] as WaitingPosting).posting.tenantId, this.options.ledgers());
     const postings = batch.map(({ posting }) => posting);
-    const { results } = await client.postTransactions({ postings, handBackHeld: failFastOnLock }, { timeoutMs, signal });
+    // Each posting has a span of its own for the call that they share.
+    const endSpans = startSpans(postings, method, rpcSpan(method, SpanKind.CLIENT));
+    const call = client.postTransactions({ postings, handBackHeld: failFastOnLock }, { timeoutMs, signal });
+    const endAs = (code: string) => endSpans(...rpcResult(code));
+    call.then(
+      () => endAs('ok'),
+      (error: unknown) => endAs(codeOf(error)),
+    );
+    const { results } = await call;
     const lockedElsewhere = batch.filter((each, index) => !settle(each, results[index]));
     if (lockedElsewhere.length > 0) this.isolate(lockedElsewhere);
   }

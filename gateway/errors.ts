@@ -293,6 +293,7 @@ export class ErrorHandler {
     const error = this.toApiError(thrown, request);
     this.count(error.code);
     const { caller, id, method, routeLabel: route } = request;
+    if (error.status >= 400) request.span?.setAttribute('error.type', error.code);
     if (error.status === 503) this.warn({ code: error.code, method, route, tenant: caller.tenantId, request_id: id }, 'rejecting requests');
     // Fastify closes the connection after a rejected body. Node reads the rest of it, so that the client can read the answer.
     reply.removeHeader('connection');

@@ -6,6 +6,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { traceparentOf } from '../services/platform/trace.ts';
+import { SpanKind, endSpan, startRequest, traceparentFrom, unrecorded, type Span } from '../services/platform/tracing.ts';
 import { anonymous } from './auth.ts';
 import type { InFlightLimit } from './limits.ts';
 import type { RequestMetrics } from './metrics.ts';
@@ -19,6 +20,8 @@ declare module 'fastify' {
     routeLabel: string;
     /** Aborted when the client leaves before its answer; made on demand. */
     clientGone: AbortController | null;
+    /** The span of a request whose trace is recorded. */
+    span: Span | undefined;
   }
 }
 
@@ -35,6 +38,7 @@ export function decorateRequests(app: App): void {
   app.decorateRequest('checkedMs', 0);
   app.decorateRequest('routeLabel', 'unknown');
   app.decorateRequest('clientGone', null);
+  app.decorateRequest('span', undefined);
   app.decorateRequest('slot', null);
 }
 
@@ -42,20 +46,40 @@ export function decorateRequests(app: App): void {
 export function beginRequest(request: FastifyRequest, reply: FastifyReply, { limit, metrics, logger }: RequestParts): void {
   const started = performance.now();
   request.caller = anonymous;
+  request.span = spanOf(request);
   // Caches, also those that ignore RFC 9111 section 3.5, must not show one client's answer to another.
   reply.headers({ 'x-request-id': request.id, 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' });
   reply.raw.once('close', () => {
     limit.leave(request);
-    const { method, routeLabel: route, caller, id } = request;
+    const { method, routeLabel: route, caller, id, span } = request;
     const answered = reply.raw.writableFinished;
     const status = answered ? reply.raw.statusCode : 0;
     const seconds = (performance.now() - started) / 1000;
     metrics.count(method, route, status, seconds);
+    endRequest(request, status);
     if (!answered) request.clientGone?.abort();
     const { actor, tenantId: tenant } = caller;
     if (logger.isLevelEnabled('debug'))
-      logger.debug({ method, route, status, ms: seconds * 1000, actor, tenant, request_id: id }, 'request');
+      logger.debug(
+        { method, route, status, ms: seconds * 1000, actor, tenant, request_id: id, ...(span && { trace_id: span.spanContext().traceId }) },
+        'request',
+      );
   });
+}
+
+// Probes, scrapes and pages would fill a collector with nothing.
+function spanOf({ method, routeOptions, headers, id }: FastifyRequest): Span | undefined {
+  const route = routeOptions.url ?? '';
+  if (!route.startsWith('/v1/')) return undefined;
+  const attributes = { 'http.request.method': method, 'http.route': route, 'ledger.request_id': id };
+  return startRequest(`${method} ${route}`, headers['traceparent'], { kind: SpanKind.SERVER, attributes });
+}
+
+/** Ends the span of a request; `status` 0: its client left before the answer. */
+function endRequest({ span, caller: { tenantId } }: FastifyRequest, status: number): void {
+  const answered = status === 0 ? { 'error.type': 'client_left' } : { 'http.response.status_code': status };
+  const attributes = { ...answered, ...(tenantId !== '' && { 'ledger.tenant_id': tenantId }) };
+  endSpan(span, attributes, status >= 500 ? String(status) : undefined);
 }
 
 /** The client's own id of a request where it has 1 to 128 of `A-Za-z0-9._-`, or a new one. */
@@ -65,8 +89,9 @@ export function requestIdOf(request: IncomingMessage): string {
 }
 
 /** Actor, request id and trace context: what the log keeps of the request that made a change. */
-export function auditContext({ caller, id, headers }: FastifyRequest): { actor: string; requestId: string; traceparent: string } {
-  return { actor: caller.actor, requestId: id, traceparent: traceparentOf(headers['traceparent']) ?? '' };
+export function auditContext({ caller, id, headers, span }: FastifyRequest): { actor: string; requestId: string; traceparent: string } {
+  const traceparent = span ? traceparentFrom(span) : unrecorded(traceparentOf(headers['traceparent']) ?? '');
+  return { actor: caller.actor, requestId: id, traceparent };
 }
 
 /** Address and `User-Agent` of a request, for identity's limits and audit log. */
@@ -83,5 +108,7 @@ export function memberCall(request: FastifyRequest): { userId: string; tenantId:
 /** Options of a gRPC call for a request: its deadline, an end when the client leaves, and the request id for the log. */
 export function callOptions(request: FastifyRequest, timeoutMs: number): Required<Pick<CallOptions, 'timeoutMs' | 'signal' | 'headers'>> {
   request.clientGone ??= new AbortController();
-  return { timeoutMs, signal: request.clientGone.signal, headers: { 'x-request-id': request.id } };
+  const { id, span } = request;
+  const headers = { 'x-request-id': id, ...(span && { traceparent: traceparentFrom(span) }) };
+  return { timeoutMs, signal: request.clientGone.signal, headers };
 }

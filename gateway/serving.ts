@@ -16,6 +16,7 @@ import { cached, serveOps, tokenName, type Readiness } from '../services/platfor
 import { listening, type Lifetime } from '../services/platform/lifetime.ts';
 import type { Settings } from '../services/platform/settings.ts';
 import { openLog, openMetrics } from '../services/platform/telemetry.ts';
+import { openTracing } from '../services/platform/tracing.ts';
 import { BooksTimes } from './books.ts';
 import { buildApp } from './app.ts';
 import { Batcher } from './batcher.ts';
@@ -39,6 +40,7 @@ export async function serveGateway(settings: Settings, lifetime: Lifetime): Prom
   const config = gatewayConfig(settings);
   const logger = openLog('gateway', config.logLevel);
   const metrics = openMetrics('gateway');
+  await openTracing('gateway', config.tracing, { lifetime, logger, metrics });
   const { toIdentity, toLedger, toNotifier, toAuditor, toWriter } = openCallers(config, lifetime, metrics);
   if (config.tls) measureCertificates(metrics, config.tls);
   const identity = createClient(IdentityService, toIdentity);

@@ -14,6 +14,7 @@ import { SecretEncryption } from '../platform/secret-encryption.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { openTracing } from '../platform/tracing.ts';
 import { identityConfig } from './config.ts';
 import { openOrm, entityManager } from './database.ts';
 import { openMailTransport } from './mail/mail-transport.ts';
@@ -38,6 +39,7 @@ export async function serveIdentity(settings: Settings, lifetime: Lifetime): Pro
   const config = identityConfig(settings);
   const logger = openLog('identity', config.logLevel);
   const metrics = openMetrics('identity');
+  await openTracing('identity', config.tracing, { lifetime, logger, metrics });
   const pool = openPool(config.databaseUrl, { max: 5, name: 'identity', logger, metrics });
   lifetime.add('pool', () => pool.end());
   await checkDatabase(pool, migrationNames);

@@ -35,6 +35,7 @@ interface OpenedTenant {
  */
 export class Batch {
   readonly items: Item[];
+  readonly startedAt = performance.now();
   /** Tenants (UUIDs) of the items, ascending. */
   readonly tenants: string[];
   readonly settled: Settled[] = [];

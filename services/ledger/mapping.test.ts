@@ -1,4 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { createContextValues } from '@connectrpc/connect';
 import type { PostingSchema } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { credit, debit, double, posted, reversed, tenantId } from '../../test/posting-requests.ts';
 import { newId, toUuid } from '../platform/ids.ts';
@@ -231,8 +232,8 @@ describe('a reversal', () => {
 });
 
 test('a message without a trace context gets that of its call', () => {
-  const requestHeader = new Headers({ traceparent: 'of the call' });
-  expect(withTraceparent({ traceparent: '' }, { requestHeader })).toEqual({ traceparent: 'of the call' });
-  expect(withTraceparent({ traceparent: 'own' }, { requestHeader })).toEqual({ traceparent: 'own' });
-  expect(withTraceparent({ traceparent: '' }, { requestHeader: new Headers() })).toEqual({ traceparent: '' });
+  const [requestHeader, values] = [new Headers({ traceparent: 'of the call' }), createContextValues()];
+  expect(withTraceparent({ traceparent: '' }, { requestHeader, values })).toEqual({ traceparent: 'of the call' });
+  expect(withTraceparent({ traceparent: 'own' }, { requestHeader, values })).toEqual({ traceparent: 'own' });
+  expect(withTraceparent({ traceparent: '' }, { requestHeader: new Headers(), values })).toEqual({ traceparent: '' });
 });

@@ -15,6 +15,7 @@ import type { Posting, SubmitRequest, Transaction } from '../../proto/gen/ledger
 import { newId } from '../platform/ids.ts';
 import { toDecimal, toMinor } from '../platform/money.ts';
 import { traceparentOf } from '../platform/trace.ts';
+import { traceOfCall } from '../platform/tracing.ts';
 import type { AskedTime } from './effective-time.ts';
 import { net, outgoing, type BalanceChange, type Entry, type Line, type Posted } from './accounting.ts';
 import {
@@ -70,12 +71,12 @@ export interface ValidatedPosting extends RequestContent {
 export type Call = Pick<SubmitRequest, 'tenantId' | 'actor' | 'requestId' | 'traceparent' | 'retry'> &
   Partial<Pick<SubmitRequest, 'timeoutMs' | 'dryRun'>>;
 
-/** The message, with the trace context of its call where it has none of its own. */
+/** The message, with the trace context that {@link traceOfCall} finds. */
 export function withTraceparent<Message extends { traceparent: string }>(
   message: Message,
-  { requestHeader }: { requestHeader: Headers },
+  context: Parameters<typeof traceOfCall>[1],
 ): Message {
-  if (message.traceparent === '') message.traceparent = requestHeader.get('traceparent') ?? '';
+  message.traceparent = traceOfCall(message.traceparent, context);
   return message;
 }
 

@@ -13,7 +13,7 @@ import type { AuditContext } from './chart.ts';
 import { encodedPosted } from './encoding.ts';
 import { checkedId, checkedText, invalid, tenantOf } from './fields.ts';
 import { append, lockHead } from './log.ts';
-import { auditContextOf, decodePosted } from './mapping.ts';
+import { auditContextOf, decodePosted, withTraceparent } from './mapping.ts';
 import { transactionsBySequence } from './reads.ts';
 import type { TenantCalls } from './tenant-calls.ts';
 import { lexemesOf } from './words.ts';
@@ -28,7 +28,7 @@ export function redactionHandlers({ changed }: TenantCalls): Pick<ServiceImpl<ty
       const tenant = tenantOf(request);
       const id = checkedId('transaction_id', 'txn', request.transactionId);
       const redaction = checkedRedaction(request);
-      const auditContext = auditContextOf({ ...request, traceparent: context.requestHeader.get('traceparent') ?? '' });
+      const auditContext = auditContextOf(withTraceparent({ ...request, traceparent: '' }, context));
       return { transaction: await changed(tenant, context, (own) => redactTransaction(own, tenant, id, redaction, auditContext)) };
     },
   };

@@ -4,6 +4,7 @@ import { type ConnectRouter, type HandlerContext, type ServiceImpl } from '@conn
 import { LedgerService, PostingResultSchema, type PostingResult } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import type { Pool } from '../platform/postgres.ts';
 import { logFields } from '../platform/serve.ts';
+import { SpanKind, rpcResult, rpcSpan, startSpans } from '../platform/tracing.ts';
 import { Refusal } from './accounting.ts';
 import { booksHandlers } from './books-rpc.ts';
 import { chartAndReads } from './chart-rpc.ts';
@@ -90,7 +91,12 @@ function postingHandlers({ writer, maxMessageBytes, isEnabled }: LedgerDependenc
       const all = postings.map((posting) => validated(withTraceparent(posting, context), validatePosting));
       checkAnswerSize('postings', all, maxMessageBytes);
       const options = { ...waitOf(context), failFastOnLock: handBackHeld };
+      // Joined by the gateway, each posting comes with a trace of its own.
+      const traced = all.filter((posting): posting is ValidatedPosting => !(posting instanceof Refusal));
+      const method = `${LedgerService.typeName}/PostTransactions`;
+      const endSpans = startSpans(traced, method, rpcSpan(method, SpanKind.SERVER));
       const results = await Promise.all(all.map((posting) => resultOf(writer, posting, options)));
+      endSpans(...rpcResult('ok'));
       fields['refused'] = results.filter((result) => result.outcome.case === 'refusal').length;
       // A complete message, which Connect does not copy.
       return { $typeName: 'ledger.v1.PostTransactionsResponse' as const, results };

@@ -7,6 +7,7 @@ import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { openTracing } from '../platform/tracing.ts';
 import { LedgerService } from '../../proto/gen/ledger/v1/ledger_pb.js';
 import { ledgerConfig } from './config.ts';
 import { DueHolds } from './due.ts';
@@ -24,6 +25,7 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
   const config = ledgerConfig(settings);
   const logger = openLog('ledger', config.logLevel);
   const metrics = openMetrics('ledger');
+  await openTracing('ledger', config.tracing, { lifetime, logger, metrics });
 
   const reads = openPool(config.databaseUrl, { name: 'ledger reads', max: config.readConnections, logger, metrics, settings: ledgerPlans });
   lifetime.add('reads', () => reads.end());

@@ -6,6 +6,7 @@ import { splitInHalf, isPermanent } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
 import { AccountCache } from './account-cache.ts';
 import { Refusal } from './accounting.ts';
+import { traceBatch } from './batch-trace.ts';
 import type { Batch } from './batch.ts';
 import { idReused } from './fingerprint.ts';
 import { RolledBack, runLockingPath } from './locking-path.ts';
@@ -89,7 +90,7 @@ export class Writer {
       onFree: () => this.wake(),
       onCommitted: (batch: Batch, ms: number) => {
         this.metrics.commitSeconds.observe({ path: 'optimistic' }, ms / 1000);
-        this.settle(batch);
+        this.settle(batch, 'optimistic');
       },
       onFailed: (items: Item[], error: unknown) => this.retryWithLocks(items, error),
     };
@@ -216,7 +217,7 @@ export class Writer {
     this.running.add(tracked);
   }
 
-  private settle(batch: Batch): void {
+  private settle(batch: Batch, path: Parameters<typeof traceBatch>[1]): void {
     this.metrics.batchItems.observe(batch.items.length);
     batch.markCommitted();
     if (this.options.committed) for (const tenant of batch.writtenTenants) this.options.committed(tenant);
@@ -224,6 +225,7 @@ export class Writer {
       if ('refusal' in outcome && outcome.refusal.reason === 'internal') this.settleFault(item, outcome.refusal);
       else item.settle(outcome);
     }
+    traceBatch(batch, path);
   }
 
   private settleFault(item: Item, error: unknown): void {
@@ -268,7 +270,7 @@ export class Writer {
       // No other replica wrote, so the tenant's next batch may contain other tenants again.
       if (wait) for (const tenant of current) this.queues.setLockedElsewhere(tenant, false);
       const unsettled = this.isolateTenants(lockedElsewhere);
-      this.settle(batch);
+      this.settle(batch, 'locking');
       return [...unsettled, ...undecided];
     } catch (error) {
       return this.handleFailure(items, wait, error);

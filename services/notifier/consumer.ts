@@ -8,6 +8,7 @@ import { errorMessage } from '../platform/lifetime.ts';
 import { allSettledOrThrow, setTenants, withClient, type Client, type Pool } from '../platform/postgres.ts';
 import { bisect, isDataError, isServerError, isTransient } from '../platform/postgres-errors.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { SpanKind, inSpans } from '../platform/tracing.ts';
 import { insertDeadLetters, listDeadLetters, redriveDeadLetter, type DeadLetter } from './dead-letters.ts';
 import { gapFields, readInbox, writeInbox, type SequenceRange, type TenantInbox, type TenantPosition } from './inbox.ts';
 import { moveOffsets, type OffsetMove } from './kafka-offsets.ts';
@@ -63,7 +64,12 @@ export class Consumer {
    * gaps. An event that no delivery can be made of becomes a dead letter and does not hold up the others. Throws PostgreSQL's errors that are not
    * the event's fault, and `OffsetMismatch`: the same may be ingested again.
    */
-  async ingest(events: Event[], { deadLetters = [], derive = false, moves = [] }: IngestOptions = {}): Promise<void> {
+  async ingest(events: Event[], options: IngestOptions = {}): Promise<void> {
+    // An event's span becomes the parent of those of its deliveries.
+    await inSpans(events, 'process ledger.v1.Event', { kind: SpanKind.CONSUMER }, () => this.ingestAll(events, options));
+  }
+
+  private async ingestAll(events: Event[], { deadLetters = [], derive = false, moves = [] }: IngestOptions): Promise<void> {
     const identified: IdentifiedEvent[] = [];
     const unusable = [...deadLetters];
     for (const event of events) {

@@ -6,6 +6,7 @@ import { toId } from '../platform/ids.ts';
 import type { Pool } from '../platform/postgres.ts';
 import { DecryptError, type SecretEncryption } from '../platform/secret-encryption.ts';
 import type { Logger } from '../platform/telemetry.ts';
+import { SpanKind, endSpan, startSpan, traceField, traceparentFrom } from '../platform/tracing.ts';
 import { ResultWriter, type DeliveryResult } from './delivery-results.ts';
 import type { Answer, HttpClient } from './http-client.ts';
 import { leaseDue, postponeIdle, type Lease, type LeaseCycle, type LeaseLimits, type PostponedTenant } from './leases.ts';
@@ -189,7 +190,7 @@ export class DeliveryWorker {
     try {
       // After a stall of this process another worker may have the lease before the answer.
       if (performance.now() - leasedAt > this.options.marginMs / 2) return null;
-      const answer = await this.send(lease, isTest);
+      const answer = await this.sendTraced(lease, isTest);
       // An abort leaves the delivery to its lease; a test is not repeated.
       const result = answer || isTest ? this.resultOf(lease, answer) : null;
       const isRecorded = result !== null && (await this.results.record(result));
@@ -198,6 +199,22 @@ export class DeliveryWorker {
     } finally {
       this.inFlight--;
       this.wake();
+    }
+  }
+
+  private async sendTraced(lease: Lease, isTest: boolean): Promise<Answer | null> {
+    const span = startSpan('deliver webhook', lease.traceparent, spanOf(lease));
+    if (!span) return this.send(lease, isTest);
+    try {
+      const answer = await this.send({ ...lease, traceparent: traceparentFrom(span) }, isTest);
+      const { errorClass, statusCode } = answer ?? aborted;
+      const { status } = answer ? nextState(errorClass, lease.attempt, lease.byHand, this.options.retryDelays) : { status: 'aborted' };
+      const code = statusCode === null ? {} : { 'http.response.status_code': statusCode };
+      endSpan(span, { 'ledger.delivery.status': status, ...code }, answer ? (errorClass ?? undefined) : 'aborted');
+      return answer;
+    } catch (error) {
+      endSpan(span, {}, (error as Error).constructor.name);
+      throw error;
     }
   }
 
@@ -242,6 +259,7 @@ export class DeliveryWorker {
     const line = {
       ...idsOf(lease),
       event_id: toId('evt', lease.eventId),
+      ...traceField(lease.traceparent),
       event_type: eventType,
       attempt,
       status,
@@ -272,6 +290,12 @@ export class DeliveryWorker {
     await promise;
     clearTimeout(timer);
   }
+}
+
+function spanOf(lease: Lease) {
+  const { tenant, delivery_id: delivery } = idsOf(lease);
+  const ids = { 'ledger.tenant_id': tenant, 'ledger.delivery_id': delivery, 'ledger.event_type': lease.eventType };
+  return { kind: SpanKind.CLIENT, attributes: { ...ids, 'http.request.method': 'POST', 'ledger.delivery.attempt': lease.attempt } };
 }
 
 function idsOf({ tenant, id }: Lease): { tenant: string; delivery_id: string } {

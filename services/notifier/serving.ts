@@ -10,6 +10,7 @@ import { databaseState } from '../platform/readiness.ts';
 import { serveUntilEnd } from '../platform/serve.ts';
 import type { Settings } from '../platform/settings.ts';
 import { openLog, openMetrics } from '../platform/telemetry.ts';
+import { openTracing } from '../platform/tracing.ts';
 import { notifierConfig } from './config.ts';
 import type { KafkaConsumer, KafkaConsumerOptions } from './kafka-consumer.ts';
 import { assemble, type Notifier } from './notifier.ts';
@@ -51,6 +52,7 @@ export async function serveNotifier(settings: Settings, lifetime: Lifetime): Pro
   const kafka = kafkaSettings(settings);
   const logger = openLog('notifier', config.logLevel);
   const metrics = openMetrics('notifier');
+  await openTracing('notifier', config.tracing, { lifetime, logger, metrics });
   const pools = { logger, metrics, settings: queryPlanSettings };
   const calls = openPool(config.databaseUrl, { name: 'notifier calls', max: config.connections, ...pools });
   lifetime.add('calls', () => calls.end());

@@ -11,6 +11,7 @@ import { isRefusal, type RefusalInfo } from './errors.ts';
 import type { Encoder } from './fast-unary.ts';
 import type { TlsFiles } from './tls-files.ts';
 import { channelTls } from './tls.ts';
+import { SpanKind, endSpan, isTracing, rpcResult, rpcSpan, startSpan, traceparentFrom, type Span } from './tracing.ts';
 
 /** What a caller needs. */
 export interface CallerOptions {
@@ -172,16 +173,19 @@ function openReplica(
       const request = create(method.input, input);
       const bytes = encoders?.get(method.input)?.(request) ?? toBinary(method.input as DescMessage, request);
       const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+      const sent = withHeaders(metadata, header);
       const started = performance.now();
+      const span = startCall(method, sent);
       const observe = (code: string) => {
         seconds?.observe({ method: `${method.parent.typeName}/${method.name}`, code }, (performance.now() - started) / 1000);
+        endSpan(span, ...rpcResult(code));
       };
       try {
-        const answer = await ask(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
+        const answer = await ask(client, method, { message, metadata: sent, timeoutMs, signal });
         observe('ok');
         return { stream: false, service: method.parent, method, header: noHeaders, trailer: noHeaders, message: answer };
       } catch (error) {
-        observe(error instanceof ConnectError ? Code[error.code].toLowerCase() : 'internal');
+        observe(codeOf(error));
         const hasTimedOut = (error as ConnectError).code === Code.DeadlineExceeded && timeoutMs >= tellingTimeoutMs;
         if (hasTimedOut) state.avoidedUntil = performance.now() + avoidMs;
         throw error;
@@ -189,14 +193,22 @@ function openReplica(
     },
     async stream(method, signal, timeoutMs = defaultTimeoutMs, header, input) {
       const answered = { stream: true as const, service: method.parent, method, header: noHeaders, trailer: noHeaders };
-      if (method.methodKind === 'client_streaming') {
-        const answer = await upload(client, method, input, { metadata: withHeaders(metadata, header), timeoutMs, signal });
-        return { ...answered, message: only(answer) };
+      const sent = withHeaders(metadata, header);
+      const span = startCall(method, sent);
+      try {
+        if (method.methodKind === 'client_streaming') {
+          const answer = await upload(client, method, input, { metadata: sent, timeoutMs, signal });
+          endSpan(span, ...rpcResult('ok'));
+          return { ...answered, message: only(answer) };
+        }
+        const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
+        const answers = listen(client, method, { message, metadata: sent, timeoutMs, signal });
+        const first = await answers.next();
+        return { ...answered, message: begunWith(first, answers, span) };
+      } catch (error) {
+        endCall(span, error);
+        throw error;
       }
-      const message = Buffer.from(toBinary(method.input as DescMessage, create(method.input, await onlyOf(input))));
-      const answers = listen(client, method, { message, metadata: withHeaders(metadata, header), timeoutMs, signal });
-      const first = await answers.next();
-      return { ...answered, message: begunWith(first, answers) };
     },
   };
   return { replica, client, state };
@@ -212,14 +224,37 @@ async function onlyOf<Message>(input: AsyncIterable<Message>): Promise<Message> 
   throw new ConnectError('a call without a request', Code.InvalidArgument);
 }
 
-async function* begunWith<Message>(first: IteratorResult<Message, void>, rest: AsyncGenerator<Message>): AsyncGenerator<Message> {
+async function* begunWith<Message>(
+  first: IteratorResult<Message, void>,
+  rest: AsyncGenerator<Message>,
+  span: Span | undefined,
+): AsyncGenerator<Message> {
+  let code = 'ok';
   try {
     if (!first.done) yield first.value;
     yield* rest;
+  } catch (error) {
+    code = codeOf(error);
+    throw error;
   } finally {
+    endSpan(span, ...rpcResult(code));
     await rest.return(undefined);
   }
 }
+
+/** The span of a call whose headers name a parent that is recorded; the call's own span takes its place in them. */
+function startCall({ parent, name }: DescMethod, headers: Metadata): Span | undefined {
+  if (!isTracing()) return undefined;
+  const method = `${parent.typeName}/${name}`;
+  const span = startSpan(method, headers.get('traceparent')[0]?.toString(), rpcSpan(method, SpanKind.CLIENT));
+  if (span) headers.set('traceparent', traceparentFrom(span));
+  return span;
+}
+
+/** The code of a call's error, as in metrics. */
+export const codeOf = (error: unknown): string => (error instanceof ConnectError ? Code[error.code].toLowerCase() : 'internal');
+
+const endCall = (span: Span | undefined, error: unknown): void => endSpan(span, ...rpcResult(codeOf(error)));
 
 function channelOptions(maxMessageBytes: number): ChannelOptions {
   return {

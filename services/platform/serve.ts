@@ -31,6 +31,8 @@ import type { Logger } from './telemetry.ts';
 import type { ServerTls } from './tls-files.ts';
 import { serverTls } from './tls.ts';
 import { takingBoth } from './tls-or-plain.ts';
+import { traceparentOf } from './trace.ts';
+import { SpanKind, callSpan, endSpan, isTracing, rpcResult, rpcSpan, startSpan } from './tracing.ts';
 
 /** What a gRPC server needs. */
 export interface ServeOptions {
@@ -208,8 +210,14 @@ function interceptor({ logger, metrics }: ServeOptions, isAccepted: (authorizati
     const requestId = header('x-request-id');
     if (requestId !== undefined) fields['request_id'] = requestId.slice(0, 128);
     call.values.set(logFields, fields);
+    const span = isTracing() ? startSpan(method, traceparentOf(header('traceparent')), rpcSpan(method, SpanKind.SERVER)) : undefined;
+    if (span) {
+      call.values.set(callSpan, span);
+      fields['trace_id'] = span.spanContext().traceId;
+    }
     const done = (code: string, ms: number, error?: unknown) => {
       seconds.observe({ method, code }, ms / 1000);
+      endSpan(span, ...rpcResult(code));
       const line = { method, code, ms: Math.round(ms * 100) / 100, ...fields };
       if ((code === 'unknown' || code === 'internal') && !isRefusal(error)) logger.error({ ...line, err: error }, 'call failed');
       else if (typeName.startsWith('grpc.')) logger.debug(line, 'call');

@@ -1,6 +1,7 @@
 // Reads environment variables at start, checks each, and names the variable that is bad or missing.
 import { createPrivateKey, createSecretKey, type KeyObject } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { unescape } from 'node:querystring';
 import type { EncryptionKeys } from './secret-encryption.ts';
 import { readTlsFiles, type ServerTls, type TlsFiles } from './tls-files.ts';
 
@@ -48,12 +49,13 @@ export class Settings {
     throw new BadSetting(name, `must be a whole number from ${bounds.min} to ${bounds.max}, not ${JSON.stringify(value)}`);
   }
 
-  /** A decimal above zero, at most `max`. */
-  decimal(name: string, { max, fallback }: { max: number; fallback: number }): number {
+  /** A decimal above zero, or zero where `orZero`, at most `max`. */
+  decimal(name: string, { max, fallback, orZero = false }: { max: number; fallback: number; orZero?: boolean }): number {
     const value = this.text(name, fallback.toString());
     const number = /^[0-9]{1,15}(\.[0-9]{1,15})?$/.test(value) ? Number(value) : Number.NaN;
-    if (number > 0 && number <= max) return number;
-    throw new BadSetting(name, `must be a decimal above 0, at most ${max}, not ${JSON.stringify(value)}`);
+    if ((number > 0 || (orZero && number === 0)) && number <= max) return number;
+    const bounds = orZero ? `from 0 to ${max}` : `above 0, at most ${max}`;
+    throw new BadSetting(name, `must be a decimal ${bounds}, not ${JSON.stringify(value)}`);
   }
 
   /** One of the given words. */
@@ -216,6 +218,20 @@ export interface CommonSettings {
   /** Calls that one gRPC connection may have open. */
   grpcMaxStreams: number;
   logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+  /** Where traces go; undefined: nothing is traced. */
+  tracing: TracingSettings | undefined;
+}
+
+/** Settings of traces, named as in OpenTelemetry's specification. */
+export interface TracingSettings {
+  /** Takes OTLP over HTTP. */
+  url: string;
+  /** Sent with each export. */
+  headers: Record<string, string>;
+  /** Share of the requests that are recorded, 0 to 1. */
+  ratio: number;
+  /** Whether a caller that sends a trace context decides for its requests. */
+  followsCaller: boolean;
 }
 
 /** Reads the settings of every process. Throws {@link BadSetting}. */
@@ -233,7 +249,25 @@ export function commonSettings(settings: Settings, fallbackPort: number): Common
     grpcMaxMessageBytes: settings.integer('GRPC_MAX_MESSAGE_BYTES', { min: 8 << 20, max: 256 << 20, fallback: 8 << 20 }),
     grpcMaxStreams: settings.integer('GRPC_MAX_STREAMS', { min: 1, max: 1_000_000, fallback: 1_000 }),
     logLevel: settings.oneOf('LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
+    tracing: tracingSettings(settings),
   };
+}
+
+function tracingSettings(settings: Settings): TracingSettings | undefined {
+  const headers = settings.list('OTEL_EXPORTER_OTLP_HEADERS').map((item) => {
+    // The value may be a secret, so the message does not repeat it.
+    if (!/^[A-Za-z0-9-]+=[\x20-\x7e]+$/.test(item))
+      throw new BadSetting('OTEL_EXPORTER_OTLP_HEADERS', 'must be name=value or several, comma-separated');
+    const [name = '', ...value] = item.split('=');
+    return [name, unescape(value.join('='))] as const;
+  });
+  const sampling = {
+    ratio: settings.decimal('OTEL_TRACES_SAMPLER_ARG', { max: 1, fallback: 1, orZero: true }),
+    followsCaller:
+      settings.oneOf('OTEL_TRACES_SAMPLER', ['parentbased_traceidratio', 'traceidratio'], 'parentbased_traceidratio') !== 'traceidratio',
+  };
+  if (settings.optional('OTEL_EXPORTER_OTLP_ENDPOINT') === undefined) return undefined;
+  return { url: `${settings.httpUrl('OTEL_EXPORTER_OTLP_ENDPOINT', '')}/v1/traces`, headers: Object.fromEntries(headers), ...sampling };
 }
 
 /** The steps of turning mTLS on, one after the other in all processes: take it too, call with it too, take nothing else. */

@@ -20,3 +20,6 @@ export function traceparentOf(text: string | string[] | null | undefined): strin
 export function ownTraceparent(uuid: string, hash: Buffer): string {
   return `00-${uuid.replaceAll('-', '')}-${hash.toString('hex', 0, 8).replace(/^0{16}$/, '0000000000000001')}-00`;
 }
+
+/** Whether a `traceparent` in the form of version 00 says that its trace is recorded. */
+export const isRecorded = (traceparent: string): boolean => (Number.parseInt(traceparent.slice(53), 16) & 1) === 1;

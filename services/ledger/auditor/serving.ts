@@ -11,6 +11,7 @@ import { serveUntilEnd } from '../../platform/serve.ts';
 import type { Settings } from '../../platform/settings.ts';
 import { SharedPool } from '../../platform/shared-pool.ts';
 import { openLog, openMetrics, type Logger } from '../../platform/telemetry.ts';
+import { openTracing } from '../../platform/tracing.ts';
 import { ledgerPlans } from '../query-plans.ts';
 import { migrationNames } from '../schema.ts';
 import { CheckpointFiles } from '../proof/checkpoint-files.ts';
@@ -36,6 +37,7 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const config = auditorConfig(settings);
   const logger = openLog('auditor', config.logLevel);
   const metrics = openMetrics('auditor');
+  await openTracing('auditor', config.tracing, { lifetime, logger, metrics });
   const reads = openPool(config.databaseUrl, {
     name: 'auditor reads',
     max: config.readConnections,

@@ -9,6 +9,7 @@ import { errorMessage } from '../../platform/lifetime.ts';
 import type { Pool } from '../../platform/postgres.ts';
 import { isDataError } from '../../platform/postgres-errors.ts';
 import type { Logger } from '../../platform/telemetry.ts';
+import { SpanKind, inSpans } from '../../platform/tracing.ts';
 import { countDeadLetters, publishDeadLetter } from './dead-letters.ts';
 import { EventRejected, EventsDeferred, type EventSink } from './event-sink.ts';
 import { publishEvents, type RejectedEvent } from './publication.ts';
@@ -186,7 +187,8 @@ export class Relay {
     const unclaimed = tenants.filter((tenant) => !claimed.has(tenant));
     const claimedElsewhere = await cursors.tenantsWithCursor(pool, unclaimed);
     const events = claims.flatMap((each) => each.events);
-    const publish = (some: Event[]) => this.ask(sink.publish(some));
+    const span = { kind: SpanKind.PRODUCER, attributes: { 'messaging.destination.name': sink.name } };
+    const publish = (some: Event[]) => inSpans(some, 'publish ledger.v1.Event', span, () => this.ask(sink.publish(some)));
     const { published, rejected, deferral } = await publishEvents({ ...sink, publish }, events);
     this.published.inc(published);
     const outcomes = claims.map(({ tenant, sequence, hasMore, unreadable }): Outcome => {
