@@ -37,8 +37,8 @@ const maxHeaderBytes = 16_384;
 // No route has a tenth of these; parsing thousands would delay others.
 const maxQueryParameters = 100;
 
-// A client that posts again and again learns from an answer that the connection ends, before it would post on a closed one.
-const closeNoticeMs = 250;
+// A client that goes on learns from an answer that the connection ends, before it would post on a closed one.
+const closeNoticeMs = 2_000;
 const closeTimeoutMs = 15_000;
 
 const serverOptions = {
@@ -87,6 +87,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
       }),
     // A path that can't be decoded: no hook has run.
     frameworkErrors: (error, request, reply) => {
+      request.routeLabel = 'unknown';
       beginRequest(request, reply, parts);
       answerError(error, request, reply);
     },
@@ -132,7 +133,7 @@ function trustedBy(proxies: string[]): (address: string, hop: number) => boolean
   return (address, hop) => isTrusted(withoutPort(address), hop);
 }
 
-/** Makes `close` stop listening, announce the end in answers, close idle connections after 250 ms, and all others after 15 s. */
+/** Makes `close` stop listening, announce the end in answers, close idle connections after 2 s, and all others after 15 s. */
 function closeGracefully(app: App): void {
   let closing = false;
   const { server } = app;

@@ -62,7 +62,7 @@ describe('while no ledger looks for what is due', () => {
 
 describe('with three ledgers, of which one is killed', () => {
   beforeAll(async () => {
-    cluster = await startCheckedCluster({ ledgers: 3 });
+    cluster = await startCheckedCluster({ replicas: { ledger: 3 } });
     holder = await newHolder(cluster);
   });
   afterAll(() => cluster.stop());

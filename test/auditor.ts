@@ -105,6 +105,7 @@ export async function startAuditor(
     services: [AuditService],
     routes: auditorRoutes({
       pool: new SharedPool(pool),
+      reports: new SharedPool(pool),
       exports: new SharedPool(pool),
       kinds,
       checkpoints,

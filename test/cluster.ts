@@ -19,6 +19,7 @@ import {
 } from '../deploy/local/plan.ts';
 import { freePort } from '../deploy/local/ports.ts';
 import { newKeys, newPassword } from '../deploy/local/secrets.ts';
+import { hostAndPort } from '../services/platform/settings.ts';
 import { scopes as everyScope } from '../services/platform/roles.ts';
 import { mailsIn, type Mail } from './mails.ts';
 import { bareEnvironment, currentRun, dropDatabases } from './run.ts';
@@ -27,10 +28,8 @@ const run = promisify(execFile);
 
 /** How a test's cluster differs from the default. */
 export interface ClusterOptions {
-  /** Replicas of the ledger: `ledger`, `ledger-2` … */
-  ledgers?: number;
-  /** Replicas of the notifier: `notifier`, `notifier-2` … */
-  notifiers?: number;
+  /** How many replicas of a process there are, one by default: `ledger`, `ledger-2` … */
+  replicas?: Partial<Record<Server | 'gateway', number>>;
   /** More environment, by process (`ledger-2`) or by service (all replicas of `ledger`). */
   environment?: Record<string, NodeJS.ProcessEnv>;
   /** Environment, by process, that depends on the addresses: proxies between two processes. */
@@ -51,10 +50,10 @@ export interface Answer {
 
 /** A running cluster. */
 export interface Cluster {
-  /** The gateway, `http://127.0.0.1:…`. */
+  /** The gateway, `http://127.0.0.1:…`; the first of several. */
   url: string;
   /** `host:port` of every replica. */
-  addresses: Record<Server, string[]>;
+  addresses: Record<Server | 'gateway', string[]>;
   internalToken: string;
   databases: Record<Service, FreshDatabase>;
   /** Where mails are written as files. */
@@ -74,8 +73,8 @@ export interface Cluster {
   apiKey(tenant: Tenant, scopes?: string[]): Promise<string>;
   /** Sends a signal. Resolves when the process has ended, if the signal ends it. */
   kill(name: string, signal?: NodeJS.Signals): Promise<void>;
-  /** Stops a process, if it runs, and starts it on the same port, with more environment if given; resolves when it is ready. */
-  restart(name: string, environment?: NodeJS.ProcessEnv): Promise<void>;
+  /** Stops a process, if it runs, and starts it on the same port, with more environment or another version if given; resolves when it is ready. */
+  restart(name: string, environment?: NodeJS.ProcessEnv, sources?: string): Promise<void>;
   /** What a process has logged since it was last started. */
   logs(name: string): string;
   /** Stops everything and removes its databases. Throws if a process had ended by itself. */
@@ -107,14 +106,18 @@ export interface Tenant {
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const children = newChildren();
   const databases = await freshDatabases(options.server);
-  const gatewayPort = await testPort();
-  const url = `http://127.0.0.1:${gatewayPort}`;
+  const gateways = await freeAddresses(options.replicas?.gateway);
+  const url = `http://${gateways[0]}`;
   const plan = await newPlan(options, databases, url);
   const between = (await options.between?.(plan)) ?? {};
   const processes = new Map<string, { options: ChildOptions; ops: string; child?: Child; asked?: boolean }>();
   for (const child of [
     ...servers.flatMap((service) => plan.addresses[service].map((_, replica) => serviceChild(service, replica, plan))),
-    gatewayChild('127.0.0.1', gatewayPort, plan),
+    ...gateways.map((address, replica) => {
+      const { host, port } = hostAndPort(address);
+      const child = gatewayChild(host, port, plan);
+      return replica === 0 ? child : { ...child, name: `${child.name}-${replica + 1}` };
+    }),
   ]) {
     const opsPort = await testPort();
     const more = {
@@ -151,7 +154,11 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     if (endsIt) await entry.child.ended;
   };
   const stop = async () => {
-    for (const entry of processes.values()) entry.asked = true;
+    // At once: each of them ends cleanly whatever the others do.
+    for (const entry of processes.values()) {
+      entry.asked = true;
+      entry.child?.signal('SIGTERM');
+    }
     const killed = await children.end();
     await Promise.all(services.map((service) => databases[service].drop()));
     const faults = [...unasked, ...killed.map((name) => `${name} did not stop on SIGTERM`)];
@@ -166,7 +173,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   const { mailDirectory } = plan;
   return {
     url,
-    addresses: plan.addresses,
+    addresses: { ...plan.addresses, gateway: gateways },
     internalToken: plan.internalToken,
     databases,
     mailDirectory,
@@ -175,10 +182,10 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     pid: (name) => found(name).child?.pid ?? 0,
     ...clientOf(url),
     kill: (name, signal = 'SIGKILL') => end(name, signal),
-    restart: async (name, environment = {}) => {
+    restart: async (name, environment = {}, sources = root) => {
       await end(name, 'SIGTERM');
       const entry = found(name);
-      entry.options = { ...entry.options, env: { ...entry.options.env, ...environment } };
+      entry.options = { ...entry.options, cwd: sources, env: { ...entry.options.env, ...environment } };
       await launch(name);
     },
     logs: (name) => found(name).child?.output() ?? '',
@@ -187,12 +194,8 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
 }
 
 async function newPlan(options: ClusterOptions, databases: Record<Service, FreshDatabase>, publicUrl: string): Promise<DeploymentPlan> {
-  const replicas: Record<Server, number> = { identity: 1, ledger: options.ledgers ?? 1, notifier: options.notifiers ?? 1, auditor: 1 };
   const addresses = {} as Record<Server, string[]>;
-  for (const service of servers) {
-    addresses[service] = [];
-    for (let replica = 0; replica < replicas[service]; replica += 1) addresses[service].push(`127.0.0.1:${await testPort()}`);
-  }
+  for (const service of servers) addresses[service] = await freeAddresses(options.replicas?.[service]);
   // Only what a process needs: the developer's own settings stay out.
   const environment = { ...bareEnvironment, HOME: process.env['HOME'], TMPDIR: process.env['TMPDIR'] };
   return {
@@ -220,6 +223,12 @@ export function newChildren(): Children {
   return new Children(directory, join(directory, 'processes.json'));
 }
 
+async function freeAddresses(count = 1): Promise<string[]> {
+  const addresses: string[] = [];
+  while (addresses.length < count) addresses.push(`127.0.0.1:${await testPort()}`);
+  return addresses;
+}
+
 /** A free port from this worker's own range. */
 export function testPort(): Promise<number> {
   return freePort(Number(process.env['JEST_WORKER_ID'] ?? 1) % 8, 8);
@@ -239,8 +248,11 @@ function described({ code, signal }: Ending): string {
   return signal ?? `with status ${String(code)}`;
 }
 
-/** The calls of a cluster's gateway. */
-export function clientOf(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant' | 'apiKey'> {
+/** The calls of a cluster's gateway, over connections of `dispatcher` where one is given. */
+export function clientOf(
+  url: string,
+  dispatcher?: NonNullable<RequestInit['dispatcher']>,
+): Pick<Cluster, 'rest' | 'signUp' | 'tenant' | 'apiKey'> {
   const rest: Cluster['rest'] = async (method, path, { key, body, headers, signal } = {}) => {
     const raw = typeof body === 'string' || body instanceof Uint8Array;
     const answer = await fetch(url + path, {
@@ -252,6 +264,7 @@ export function clientOf(url: string): Pick<Cluster, 'rest' | 'signUp' | 'tenant
       },
       ...(body !== undefined && { body: raw ? (body as string) : JSON.stringify(body) }),
       ...(signal && { signal }),
+      ...(dispatcher && { dispatcher }),
     });
     const text = await answer.text();
     const json = answer.headers.get('content-type')?.includes('/json') === true && text !== '';

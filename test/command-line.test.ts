@@ -65,7 +65,7 @@ describe('the package', () => {
         env: bareEnvironment,
       });
     expect(run('--version')).toBe('1.0.0\n');
-    expect(run('verify', '--help')).toMatch(/^usage: verify/);
+    expect(run('verify', '--help')).toMatch(/^Usage: ledger verify /);
   });
 
   test('every example of every help is one that the program takes, and no flag is a secret', async () => {

@@ -41,9 +41,15 @@ export const dashboards = readdirSync(join(root, directory)).map((name): Dashboa
   return { ...rest, panels: panels.filter(({ type }) => type !== 'row'), variables: templating.list };
 });
 
-/** What a dashboard asks of Prometheus, its variables replaced: all values, and rates over `range`. */
-export function queriesOf({ panels, variables }: Dashboard, range = '5m'): string[] {
-  const all = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
-  const asked = variables.flatMap(({ query }) => /^label_values\((.*), \w+\)$/.exec(query)?.[1] ?? []);
-  return [...all, ...asked].map((expr) => expr.replaceAll(/\$__(rate_interval|range)/g, range).replaceAll(/\$\w+/g, '.*'));
+/** What a dashboard asks of Prometheus, its variables replaced: all values, and rates over `range`; and the labels of its legends. */
+export function queriesOf({ panels, variables }: Dashboard, range = '5m'): { expr: string; labels: string[] }[] {
+  const targets = panels.flatMap((panel) => panel.targets);
+  const choices = variables.flatMap(({ query }) => {
+    const [, expr, label] = /^label_values\((.*), (\w+)\)$/.exec(query) ?? [];
+    return expr === undefined ? [] : [{ expr, legendFormat: `{{${label ?? ''}}}` }];
+  });
+  return [...targets, ...choices].map(({ expr, legendFormat }) => ({
+    expr: expr.replaceAll(/\$__(rate_interval|range)/g, range).replaceAll(/\$\w+/g, '.*'),
+    labels: [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label),
+  }));
 }

@@ -207,7 +207,7 @@ describeWithKafka('between gRPC and Kafka', () => {
 
   beforeAll(async () => {
     kafka = { KAFKA_BROKERS: await kafkaBrokers(), KAFKA_TOPIC: topic, KAFKA_PARTITIONS: '4' };
-    await open(() => startCluster({ ledgers: 2, notifiers: 2 }));
+    await open(() => startCluster({ replicas: { ledger: 2, notifier: 2 } }));
   });
   afterAll(close);
 

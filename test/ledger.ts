@@ -49,7 +49,7 @@ export async function startLedger({
   const metrics = new Registry();
   const limits = { waiting: 8_000, waitingBytes: 64e6, items: 256, entries: 2_000, bytes: 2e6 };
   const writer = new Writer({ pool, pipelines: 1, waiters: 1, limits, maxCachedAccounts: 10_000, logger, metrics });
-  const duePool = openPool(database.serviceUrl, { name: 'due', max: 1, logger, settings: { ...settings, 'app.due': 'on' } });
+  const duePool = openPool(database.serviceUrl, { name: 'due', max: 1, logger, settings, flag: 'app.due' });
   const due = duePollMs === undefined ? null : new DueHolds({ pool: duePool, writer, pollMs: duePollMs, logger, metrics });
   const served = await startGrpcServer({
     services: [LedgerService],

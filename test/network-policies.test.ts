@@ -120,11 +120,19 @@ function around(range: string): string[] {
 
   test('let out to databases, brokers, mail servers and the internet only who has something there', () => {
     const kafka = elsewhere('kafka');
+    const collectorOf = (environment: Record<string, string>) =>
+      new URL(environment['OTEL_EXPORTER_OTLP_ENDPOINT'] ?? 'http://otel-collector.observability:4318');
     const ways = (place: Place, environment: Record<string, string>) => ({
       names: passes(policies, place, elsewhere('kube-system', { 'k8s-app': 'kube-dns' }), 53, 'UDP'),
       database: passes(policies, place, '10.0.20.7', 5432),
       brokers: passes(policies, place, kafka, Number(environment['KAFKA_BROKERS']?.split(':')[1] ?? 9093)),
       mail: passes(policies, place, '10.0.0.25', 587),
+      traces: passes(
+        policies,
+        place,
+        elsewhere(collectorOf(environment).hostname.split('.')[1] ?? ''),
+        Number(collectorOf(environment).port),
+      ),
       internet: passes(policies, place, '93.184.215.14', 443) && passes(policies, place, '2606:2800:21f::1', 443),
     });
     for (const [name, place, environment] of pods) {
@@ -135,6 +143,7 @@ function around(range: string): string[] {
         database: has('DATABASE_URL'),
         brokers: has('KAFKA_BROKERS'),
         mail: has('MAIL_URL'),
+        traces: has('OTEL_EXPORTER_OTLP_ENDPOINT') && processes.includes(name as 'gateway'),
         internet: calls,
       };
       expect([name, ways(place, environment)]).toEqual([name, expected]);

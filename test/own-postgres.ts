@@ -4,7 +4,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Children } from '../deploy/local/children.ts';
 import { withClient } from '../deploy/local/databases.ts';
-import { startPostgres, type PostgresOptions } from '../deploy/local/postgres.ts';
+import { startPostgres, type Postgres, type PostgresOptions } from '../deploy/local/postgres.ts';
 import { mountDisk, type Disk } from './disk.ts';
 import { testPort } from './cluster.ts';
 import { openProxy } from './proxy.ts';
@@ -26,6 +26,8 @@ export interface OwnPostgres {
   start(): Promise<void>;
   /** Makes a synchronous standby, kills the server and promotes the standby behind the same `adminUrl`. Resolves to the outage, milliseconds. */
   failOver(): Promise<number>;
+  /** Starts an asynchronous standby, as a read replica. */
+  startReplica(): Promise<Postgres>;
   end(): Promise<void>;
 }
 
@@ -79,6 +81,14 @@ export async function startOwnPostgres({ ownDisk = false } = {}): Promise<OwnPos
       options = next;
       ({ url, child } = standby);
       return tookMs;
+    },
+    startReplica: async () => {
+      const replica = await startStandby(url, options.directory, await optionsOf(`standby-${++standbys}`));
+      await withClient(url, async (client) => {
+        await client.query('alter system reset synchronous_standby_names');
+        await client.query('select pg_reload_conf()');
+      });
+      return replica;
     },
     end: async () => {
       await front.close();

@@ -61,7 +61,8 @@ export async function openRelayDatabase(): Promise<RelayDatabase> {
     name: 'relay',
     max: 8,
     logger,
-    settings: { ...longTransactionTimeouts, 'app.relay': 'on' },
+    settings: longTransactionTimeouts,
+    flag: 'app.relay',
   });
   const ends: RelayDatabase['ends'] = [];
   return {

@@ -17,7 +17,7 @@ let key: string;
 let path: string;
 
 beforeAll(async () => {
-  cluster = await startCluster({ ledgers: 2 });
+  cluster = await startCluster({ replicas: { ledger: 2 } });
   tenant = await cluster.tenant();
   caller = openCaller({ addresses: cluster.addresses.ledger, token: cluster.internalToken, maxMessageBytes: 1 << 20 });
   ledgers = createClient(LedgerService, withLongDeadline(caller));

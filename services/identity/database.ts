@@ -4,9 +4,10 @@ import { CompiledQuery, type Kysely } from 'kysely';
 import type { Registry } from 'prom-client';
 import { measurePool } from '../platform/pool-metrics.ts';
 import {
+  connectionCheck,
   connectionOptions,
+  connectionSettings,
   keepAliveMs,
-  assertWritablePrimary,
   queryTimeoutMs,
   repairKyselyPool,
   type Pool,
@@ -65,8 +66,8 @@ export async function openOrm(url: string, connections: number, logger: Logger, 
       // Without `pipeline` a destroyed connection stays in the pool.
       pipeline: true,
       query_timeout: queryTimeoutMs,
-      options: connectionOptions(),
-      verify: assertWritablePrimary,
+      options: connectionOptions(connectionSettings()),
+      verify: connectionCheck(connectionSettings()),
       onPoolCreated: (pool: Pool) => {
         repairKyselyPool(pool);
         if (metrics) measurePool(metrics, applicationName, pool);

@@ -107,7 +107,7 @@ test('identity is ready while ledger and notifier are away', async () => {
 });
 
 test('the SQL of the restore page postpones deletions, and repeats one that the ledger has lost', async () => {
-  const page = readFileSync('gateway/docs/operate/backup-and-restore.md', 'utf8');
+  const page = readFileSync('gateway/docs/operate/after-a-restore.md', 'utf8');
   const [postpone = '', repeat = ''] = [...page.matchAll(/```sql\n(update closings.*?)```/gs)].map(([, sql]) => sql);
   const [kept, lost] = (await closedTenants(2)) as [string, string];
   const past = `update closings set delete_at = now() - interval '1 day', next_attempt_at = now() where tenant_id = '${toUuid('tenant', kept)}';`;

@@ -48,7 +48,7 @@ const owned = <Rows extends pg.QueryResultRow>(text: string) =>
 
 test('a command whose reader has gone ends with 1 and prints nothing', async () => {
   expect(await verify(database.ownerUrl)).toEqual({ status: 0, errors: '' });
-  expect(await verify(database.ownerUrl, { isRead: false })).toEqual({ status: 1, errors: '' });
+  expect(await verify(database.ownerUrl, { isRead: false })).toEqual({ status: 3, errors: '' });
 });
 
 test.each(['SIGTERM', 'SIGINT'] as const)('a command ends with 1 on %s and releases its locks', async (signal) => {
@@ -64,7 +64,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)('a command ends with 1 on %s and relea
       while ((await owned(waiting)).length === 0) await pause(20);
       child.kill(signal);
     };
-    expect(await run('rebuild', database.ownerUrl, { meanwhile })).toEqual({ status: 1, errors: '' });
+    expect(await run('rebuild', database.ownerUrl, { meanwhile })).toEqual({ status: 3, errors: '' });
     while ((await owned(waiting)).length > 0) await pause(20);
     await holder.query('delete from heads');
     await holder.query('commit');
@@ -89,7 +89,7 @@ test('a command rejects an address without a ledger', async () => {
   try {
     for (const url of [other.ownerUrl, other.adminUrl]) {
       expect(await verify(url)).toEqual({
-        status: 1,
+        status: 3,
         errors: 'MIGRATION_DATABASE_URL names a database without a ledger: name another, or run migrate first\n',
       });
     }
@@ -99,7 +99,7 @@ test('a command rejects an address without a ledger', async () => {
   const encrypted = new URL(database.ownerUrl);
   encrypted.searchParams.set('sslmode', 'verify-full');
   expect(await verify(encrypted.href)).toEqual({
-    status: 1,
+    status: 3,
     errors: "MIGRATION_DATABASE_URL names a database that can't be reached: The server does not support SSL connections\n",
   });
 });
@@ -109,7 +109,7 @@ test.each(['pg_index', 'log_chunk'])('a command that loses its connection before
   await owned(`insert into relay_dead_letters (tenant_id, sequence, part, event_id, type, reason)
     values (gen_random_uuid(), 1, 0, gen_random_uuid(), 'transaction.posted', 'too large')`);
   try {
-    expect(await cutBefore(part)).toEqual({ status: 1, errors: 'Connection terminated unexpectedly\n' });
+    expect(await cutBefore(part)).toEqual({ status: 3, errors: 'Connection terminated unexpectedly\n' });
   } finally {
     await owned('delete from relay_dead_letters');
   }
@@ -120,7 +120,7 @@ test('a command prints why it can’t reach a server whose name has several addr
     dns.lookup = (host, options, done) => done(null, ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 })));`;
   const flags = ['--import', `data:text/javascript,${encodeURIComponent(twoAddresses)}`];
   expect(await verify('postgres://owner:secret@postgresql:1/ledger', { flags })).toEqual({
-    status: 1,
+    status: 3,
     errors: "MIGRATION_DATABASE_URL names a database that can't be reached: connect ECONNREFUSED 127.0.0.1:1\n",
   });
 });

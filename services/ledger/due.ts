@@ -10,7 +10,7 @@ import type { Writer } from './writer.ts';
 
 /** What the loop needs. */
 export interface DueOptions {
-  /** One connection with `app.due` on, which sees the holds of all tenants. */
+  /** One connection with the flag `app.due`, which sees the holds of all tenants. */
   pool: Pool;
   writer: Writer;
   /** Between looks, milliseconds. */

@@ -175,7 +175,7 @@ test('a ledger on a database without the rows has its features off, and on soon 
       ['enable', 'payments', 'now'],
       ['enable', 'payments', '--tenant', newId('tenant')],
     ]) {
-      expect(runCommand(database.ownerUrl, ...args)).toMatchObject({ status: 1, stderr: expect.stringContaining('usage:') });
+      expect(runCommand(database.ownerUrl, ...args)).toMatchObject({ status: 2, stderr: expect.stringContaining('error:') });
     }
     expect(runCommand(database.ownerUrl, 'enable', 'payments')).toMatchObject({
       ...{ status: 0, stdout: 'payments are enabled: ledgers use them within 2 s\n' },

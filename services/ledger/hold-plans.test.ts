@@ -28,7 +28,7 @@ beforeAll(async () => {
   await owner.connect();
   const options = { name: 'one', max: 1, logger: openLog('test', 'silent') };
   one = openPool(ledger.database.serviceUrl, { ...options, settings: ledgerPlans });
-  loop = openPool(ledger.database.serviceUrl, { ...options, settings: { ...ledgerPlans, 'app.due': 'on' } });
+  loop = openPool(ledger.database.serviceUrl, { ...options, settings: ledgerPlans, flag: 'app.due' });
   const own = await tenantWith('100000.00');
   ({ tenant } = own);
   const holds = async (...commands: Command[]) => (await submit(own.tenantId, commands)).map((each) => each.hold!);

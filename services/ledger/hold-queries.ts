@@ -1,6 +1,6 @@
 // Queries of holds: those that commands are about, whose keys or ids were used, and that are due.
 import { textArray, uuidArray } from '../platform/arrays.ts';
-import { epochMs, withClient, type Client, type Connections } from '../platform/postgres.ts';
+import { epochMs, queryFlagged, type Client, type Connections } from '../platform/postgres.ts';
 import type { HoldRow } from './holds.ts';
 import type { ValidatedPosting } from './mapping.ts';
 
@@ -111,14 +111,13 @@ export interface DueHold {
 }
 
 /**
- * Holds of all tenants that are due, of each tenant the first `most`, but for the holds `except`. The connection must have `app.due` on.
+ * Holds of all tenants that are due, of each tenant the first `most`, but for the holds `except`. The pool's flag is `app.due`.
  * `sinceMs`: how long they are due, milliseconds.
  */
 export async function dueOfAllTenants(pool: Connections, most: number, except: string[]): Promise<(DueHold & { sinceMs: number })[]> {
-  return withClient(pool, async (client) => {
-    const { rows } = await client.query<{ tenant_id: string; id: string; since_ms: number }>({
-      name: 'due_of_all_tenants',
-      text: `select tenant_id, id, since_ms from (
+  const { rows } = await queryFlagged<{ tenant_id: string; id: string; since_ms: number }>(pool, {
+    name: 'due_of_all_tenants',
+    text: `select tenant_id, id, since_ms from (
           select tenant_id, id, ${epochMs('clock_timestamp()')} - ${epochMs('expires_at')} as since_ms,
             row_number() over (partition by tenant_id order by expires_at, id) as place
           from (select tenant_id, id, expires_at from holds h where ${waits} and expires_at <= clock_timestamp()
@@ -126,8 +125,7 @@ export async function dueOfAllTenants(pool: Connections, most: number, except: s
             order by expires_at, tenant_id, id limit 20000) as due
           where id <> all($2::uuid[])) as each
         where place <= $1`,
-      values: [most, except],
-    });
-    return rows.map((row) => ({ tenant: row.tenant_id, id: row.id, sinceMs: row.since_ms }));
+    values: [most, except],
   });
+  return rows.map((row) => ({ tenant: row.tenant_id, id: row.id, sinceMs: row.since_ms }));
 }

@@ -349,11 +349,11 @@ describe('the service does not start', () => {
 
   test('through a pooler that loses the settings of its connections', async () => {
     const { serviceUrl } = ledger.database;
-    const lost = 'DATABASE_URL: the connection has lost its settings: it must lead to PostgreSQL itself';
-    expect(await started(serviceUrl, migrationNames, new pg.Pool({ connectionString: serviceUrl, max: 1 }))).toBe(lost);
+    const lost = /^DATABASE_URL: the connection has lost statement_timeout, .*: connect to PostgreSQL itself, or set them/;
+    expect(await started(serviceUrl, migrationNames, new pg.Pool({ connectionString: serviceUrl, max: 1 }))).toMatch(lost);
     const others = new URL(serviceUrl);
     others.searchParams.set('options', '-c work_mem=8MB');
-    expect(await started(others.href)).toBe(lost);
+    expect(await started(others.href)).toMatch(lost);
   });
 
   test('unless it finds the schema when it asks again, where a connection is lost while it asks', async () => {

@@ -43,7 +43,8 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     max: 4,
     logger,
     metrics,
-    settings: { ...ledgerPlans, 'app.relay': 'on' },
+    settings: ledgerPlans,
+    flag: 'app.relay',
   });
   lifetime.add('relay connections', () => relayPool.end());
   const { kafka, notifierAddresses, internalTokens } = config;
@@ -73,7 +74,8 @@ export async function serveLedger(settings: Settings, lifetime: Lifetime): Promi
     max: 1,
     logger,
     metrics,
-    settings: { ...ledgerPlans, 'app.due': 'on' },
+    settings: ledgerPlans,
+    flag: 'app.due',
   });
   lifetime.add('expiry connection', () => duePool.end());
   const due = new DueHolds({ pool: duePool, writer, pollMs: config.duePollMs, logger, metrics });

@@ -113,15 +113,19 @@ export class Consumer {
     return enabled;
   }
 
-  /** Tries dead letters again, the oldest first, each in its own transaction. Leaves the rest if the database is unreachable or the pool has ended. */
-  async redrive(): Promise<{ redriven: number; left: { id: string; reason: string }[] }> {
+  /**
+   * Tries all dead letters again, the oldest first, or those with the ids, each in its own transaction. Leaves the rest if the database is unreachable or
+   * the pool has ended.
+   */
+  async redrive(only?: string[]): Promise<{ redriven: number; left: { id: string; reason: string }[] }> {
     const { pool } = this.parts;
-    const ids = await listDeadLetters(pool);
+    const ids = only ?? (await listDeadLetters(pool));
     const left: { id: string; reason: string }[] = [];
     let redriven = 0;
     for (const [index, id] of ids.entries()) {
       try {
         if (await redriveDeadLetter(pool, id, redriveEvent)) redriven++;
+        else if (only) left.push({ id, reason: 'there is no such dead letter' });
       } catch (error) {
         // An error of the server may concern this dead letter only.
         const isOver = pool.ending || (isTransient(error) && !isServerError(error));

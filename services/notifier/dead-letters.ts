@@ -49,6 +49,29 @@ export async function listDeadLetters(pool: Pool): Promise<string[]> {
   });
 }
 
+/** A dead letter as the operator sees it. */
+export interface StoredDeadLetter {
+  id: string;
+  source: string;
+  reason: string;
+  /** ISO 8601. */
+  received_at: string;
+}
+
+/** The oldest dead letters, at most so many, and how many there are. */
+export async function readDeadLetters(pool: Pool, limit: number): Promise<{ deadLetters: StoredDeadLetter[]; total: number }> {
+  return inTransaction(pool, [], async (client) => {
+    await client.query(deadLettersJob);
+    const { rows } = await client.query<StoredDeadLetter>(
+      `select id, source, reason, to_char(received_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as received_at
+        from dead_letters order by id limit $1`,
+      [limit],
+    );
+    const counted = await client.query<{ total: number }>('select count(*)::float8 as total from dead_letters');
+    return { deadLetters: rows, total: counted.rows[0]?.total ?? 0 };
+  });
+}
+
 /**
  * Deletes a dead letter after `consume` has consumed its event, in one transaction, which sees no tenant's rows yet; false if it does not exist.
  * Throws if it still can't be decoded or consumed.

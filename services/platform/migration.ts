@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { StartFailure, errorMessage } from './lifetime.ts';
-import { connectionOptions, keepAliveMs, repairKyselyPool } from './postgres.ts';
+import { connectionOptions, connectionSettings, keepAliveMs, repairKyselyPool } from './postgres.ts';
 import { isServerError, isTransient } from './postgres-errors.ts';
 import { checkConnection, waitForAnswer } from './postgres-start.ts';
 import { scramVerifier } from './scram.ts';
@@ -81,13 +81,14 @@ interface RoleUrls {
 }
 
 async function migrateAsOwner(ownerUrl: string, urls: RoleUrls, schema: Schema): Promise<void> {
+  const settings = connectionSettings({ ...unlimited, lock_timeout: String(maxWaitMs) });
   const client = await waitForAnswer('MIGRATION_DATABASE_URL', async () => {
     const each = new pg.Client({
       connectionString: ownerUrl,
       connectionTimeoutMillis: 5000,
       keepAlive: true,
       keepAliveInitialDelayMillis: keepAliveMs,
-      options: connectionOptions({ ...unlimited, lock_timeout: String(maxWaitMs) }),
+      options: connectionOptions(settings),
     });
     // Statements reject as well; without a listener a lost connection would end the process.
     each.on('error', () => undefined);
@@ -98,7 +99,7 @@ async function migrateAsOwner(ownerUrl: string, urls: RoleUrls, schema: Schema):
   const lost = new Promise<never>((_, fail) => client.once('error', fail));
   lost.catch(() => undefined);
   try {
-    await checkConnection('MIGRATION_DATABASE_URL', client);
+    await checkConnection('MIGRATION_DATABASE_URL', client, settings);
     await client.query(`select pg_advisory_lock(hashtext('migrations of this database'))`);
     const role = await createRole(client, urls.service);
     const second = urls.second && (await createRole(client, urls.second));
@@ -183,7 +184,7 @@ async function runMigrations(ownerUrl: string, migrations: NamedMigration[]): Pr
     driverOptions: {
       // MikroORM ignores the parameters of `clientUrl`, such as `sslmode`.
       connectionString: ownerUrl,
-      options: connectionOptions({ ...unlimited, lock_timeout: lockTimeout }),
+      options: connectionOptions(connectionSettings({ ...unlimited, lock_timeout: lockTimeout })),
       onPoolCreated: repairKyselyPool,
     },
     allowGlobalContext: true,

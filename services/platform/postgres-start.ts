@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
 import { StartFailure, errorMessage } from './lifetime.ts';
 import { isTransient, isTlsFailure } from './postgres-errors.ts';
-import type { Pool } from './postgres.ts';
+import { connectionSettings, stateOf, type Pool } from './postgres.ts';
 
 /** The variable with the URL: the service's or the owner's. */
 type Variable = 'DATABASE_URL' | 'MIGRATION_DATABASE_URL';
@@ -29,14 +29,18 @@ export async function waitForAnswer<Answer>(variable: Variable, ask: () => Promi
   }
 }
 
-/** Throws {@link StartFailure} for a server older than PostgreSQL 15, an encoding other than UTF8, and a pooler that loses a connection's settings. */
-export async function checkConnection(variable: Variable, connection: Pool | pg.Client): Promise<void> {
-  const { rows } = await connection.query<{ settings: string | null; version: number; encoding: string }>(
-    `select current_setting('app.settings', true) as settings, current_setting('server_version_num')::int as version,
-       current_setting('server_encoding') as encoding`,
+/** Throws {@link StartFailure} for a server older than PostgreSQL 15, an encoding other than UTF8, and a pooler that dropped one of the settings. */
+export async function checkConnection(
+  variable: Variable,
+  connection: Pick<pg.ClientBase, 'query'>,
+  settings: Record<string, string>,
+): Promise<void> {
+  const { lost } = await stateOf(connection, settings);
+  if (lost !== null) throw new StartFailure(`${variable}: ${lost}`);
+  const { rows } = await connection.query<{ version: number; encoding: string }>(
+    `select current_setting('server_version_num')::int as version, current_setting('server_encoding') as encoding`,
   );
-  const { settings, version, encoding } = rows[0] as (typeof rows)[number];
-  if (settings !== 'on') throw new StartFailure(`${variable}: the connection has lost its settings: it must lead to PostgreSQL itself`);
+  const { version, encoding } = rows[0] as (typeof rows)[number];
   if (version < 150_000)
     throw new StartFailure(`${variable}: PostgreSQL ${Math.trunc(version / 10_000)} is too old: it must be 15 or newer`);
   if (encoding !== 'UTF8')
@@ -51,7 +55,7 @@ export async function checkConnection(variable: Variable, connection: Pool | pg.
  */
 export async function checkDatabase(pool: Pool, migrations: readonly string[]): Promise<void> {
   await waitForAnswer('DATABASE_URL', async () => {
-    await checkConnection('DATABASE_URL', pool);
+    await checkConnection('DATABASE_URL', pool, connectionSettings());
     await checkRole(pool);
     await checkSchema(pool, migrations);
   });

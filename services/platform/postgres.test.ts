@@ -215,21 +215,24 @@ test('a pooler that loses the settings of a connection is refused as a transient
   const proxy = await openProxy(Number(address.port));
   [address.hostname, address.port] = ['127.0.0.1', String(proxy.port)];
   const pool = openPool(address.href, { name: 'test', max: 1, logger: openLog('test', 'silent') });
-  const settings = async () => (await pool.query<{ on: string }>(`select current_setting('app.settings') as on`)).rows[0]?.on;
+  const lockTimeout = async () => (await pool.query<{ value: string }>(`select current_setting('lock_timeout') as value`)).rows[0]?.value;
   try {
-    expect(await settings()).toBe('on');
+    expect(await lockTimeout()).toBe('2s');
     proxy.watch = (chunk) => {
-      const place = chunk.indexOf('app.settings=on');
-      if (place >= 0) chunk.write('app.settings=no', place, 'latin1');
+      const place = chunk.indexOf('lock_timeout=2s');
+      if (place >= 0) chunk.write('lock_timeout=0s', place, 'latin1');
       return 'pass';
     };
     proxy.cut();
-    await until(async () => (await settings().catch((error: unknown) => error)) !== 'on');
-    const refusal: unknown = await settings().catch((error: unknown) => error);
-    expect(refusal).toMatchObject({ code: '08P01', message: expect.stringMatching(/^the connection has lost its settings/) as string });
+    await until(async () => (await lockTimeout().catch((error: unknown) => error)) !== '2s');
+    const refusal: unknown = await lockTimeout().catch((error: unknown) => error);
+    expect(refusal).toMatchObject({
+      code: '08P01',
+      message: expect.stringMatching(/^the connection has lost lock_timeout: connect to PostgreSQL itself/) as string,
+    });
     expect(isTransient(refusal)).toBe(true);
     proxy.watch = () => 'pass';
-    expect(await settings()).toBe('on');
+    expect(await lockTimeout()).toBe('2s');
   } finally {
     await pool.end();
     await proxy.close();

@@ -11,13 +11,16 @@ import type { Logger } from './telemetry.ts';
 // As a number int8 would lose digits beyond 2^53.
 pg.types.setTypeParser(pg.types.builtins.INT8, (text) => BigInt(text));
 
-export type Pool = pg.Pool;
 export type Client = pg.PoolClient;
 
 /** Where a transaction gets its connection from: a pool, or one tenant's share of it. */
 export interface Connections {
   connect(): Promise<Client>;
+  /** Setting that is on in each transaction, which lets it see rows of all tenants. */
+  flag?: string;
 }
+
+export type Pool = pg.Pool & Connections;
 
 /** What a pool needs in addition to its URL. */
 export interface PoolOptions {
@@ -29,6 +32,10 @@ export interface PoolOptions {
   metrics?: Registry;
   /** Extra settings of each connection. */
   settings?: Record<string, string>;
+  /** As of {@link Connections}: set in each transaction, so that a pooler gives it to no other connection. */
+  flag?: 'app.relay' | 'app.due';
+  /** For reads only: the server may be a standby. */
+  mayBeStandby?: boolean;
   /** Milliseconds after which a connection with an unanswered statement is closed. */
   queryTimeoutMs?: number;
 }
@@ -40,12 +47,11 @@ export const queryTimeoutMs = 15_000;
 export const keepAliveMs = 10_000;
 
 /**
- * The settings of every connection, as the server takes them; they win over those of the database and the role. A commit waits for the disk, and a
- * stalled process loses its locks: after 10 s in a statement or an unread answer, after 3 s in an idle transaction.
+ * The settings of every connection. A commit waits for the disk, and a stalled process loses its locks: after 10 s in a statement or an unread
+ * answer, after 3 s in an idle transaction.
  */
-export function connectionOptions(more: Record<string, string> = {}): string {
-  const settings = {
-    'app.settings': 'on',
+export function connectionSettings(more: Record<string, string> = {}): Record<string, string> {
+  return {
     synchronous_commit: 'on',
     statement_timeout: '10s',
     idle_in_transaction_session_timeout: '3s',
@@ -55,16 +61,21 @@ export function connectionOptions(more: Record<string, string> = {}): string {
     // The pool closes idle connections.
     idle_session_timeout: '0',
     // Repeatable read would not see what another transaction committed while this one waited for its lock.
-    default_transaction_isolation: 'read\\ committed',
+    default_transaction_isolation: 'read committed',
     ...more,
   };
+}
+
+/** The settings as the server takes them at a connection's start; they win over those of the database and the role. */
+export function connectionOptions(settings: Record<string, string>): string {
   return Object.entries(settings)
-    .map(([key, value]) => `-c ${key}=${value}`)
+    .map(([key, value]) => `-c ${key}=${value.replaceAll(' ', '\\ ')}`)
     .join(' ');
 }
 
-/** A pool whose connections pipeline: statements that are sent without awaiting each other share one round trip. Settings: {@link connectionOptions}. */
+/** A pool whose connections pipeline: statements that are sent without awaiting each other share one round trip. Settings: {@link connectionSettings}. */
 export function openPool(url: string, options: PoolOptions): Pool {
+  const settings = connectionSettings(options.settings);
   const pool = new pg.Pool({
     connectionString: url,
     max: options.max,
@@ -76,8 +87,8 @@ export function openPool(url: string, options: PoolOptions): Pool {
     query_timeout: options.queryTimeoutMs ?? queryTimeoutMs,
     connectionTimeoutMillis: 5000,
     idleTimeoutMillis: 60_000,
-    verify: assertWritablePrimary,
-    options: connectionOptions(options.settings),
+    verify: connectionCheck(settings, options.mayBeStandby),
+    options: connectionOptions(settings),
   });
   // Without listeners a broken connection would end the process.
   pool.on('error', (error: Error & { client?: unknown }) => {
@@ -87,26 +98,41 @@ export function openPool(url: string, options: PoolOptions): Pool {
   });
   if (options.metrics) measurePool(options.metrics, options.name, pool);
   pool.on('connect', (client) => client.on('error', (error) => options.logger.debug({ err: error }, 'connection lost')));
-  return pool;
+  return Object.assign(pool, options.flag !== undefined && { flag: options.flag });
 }
 
 /**
- * Refuses a new connection to a standby, as an address may lead to one during a failover, and one that lost its settings in a pooler. `done` gets a
- * transient error.
+ * A check of a new connection. It throws transient errors: for a standby, as an address may lead to one during a failover, and where a pooler has
+ * dropped these settings and the role does not have them.
  */
-export function assertWritablePrimary(client: Client, done: (error?: Error) => void): void {
-  client
-    .query<{ isStandby: boolean; settings: string | null }>(
-      `select pg_is_in_recovery() as "isStandby", current_setting('app.settings', true) as settings`,
-    )
-    .then(({ rows }) => {
-      const { isStandby, settings } = rows[0] as (typeof rows)[number];
-      const problem = isStandby
-        ? { message: 'the server is a standby', code: '25006' }
-        : // PgBouncer drops them with `ignore_startup_parameters = options`.
-          settings !== 'on' && { message: 'the connection has lost its settings: it must lead to PostgreSQL itself', code: '08P01' };
-      done(problem ? Object.assign(new Error(problem.message), { code: problem.code }) : undefined);
+export function connectionCheck(
+  settings: Record<string, string>,
+  mayBeStandby = false,
+): (client: pg.ClientBase, done: (error?: Error) => void) => void {
+  return (client, done) => {
+    stateOf(client, settings).then(({ isStandby, lost }) => {
+      if (isStandby && !mayBeStandby) done(Object.assign(new Error('the server is a standby'), { code: '25006' }));
+      else done(lost === null ? undefined : Object.assign(new Error(lost), { code: '08P01' }));
     }, done);
+  };
+}
+
+/** Whether a connection leads to a standby, and which of its settings a pooler has dropped, as a message; null: none. */
+export async function stateOf(
+  client: Pick<pg.ClientBase, 'query'>,
+  settings: Record<string, string>,
+): Promise<{ isStandby: boolean; lost: string | null }> {
+  // `set_config` returns a value as `current_setting` shows it, whatever its unit, and holds for this statement only.
+  const { rows } = await client.query<{ isStandby: boolean; lost: string[] }>(
+    `with now as materialized (
+        select name, value, current_setting(name, true) as current from unnest($1::text[], $2::text[]) as wanted (name, value))
+      select pg_is_in_recovery() as "isStandby",
+        array(select name from now where current is distinct from set_config(name, value, true)) as lost`,
+    [Object.keys(settings), Object.values(settings)],
+  );
+  const { isStandby, lost } = rows[0] as (typeof rows)[number];
+  const message = `the connection has lost ${lost.join(', ')}: connect to PostgreSQL itself, or set them for the role`;
+  return { isStandby, lost: lost.length > 0 ? message : null };
 }
 
 /**
@@ -204,6 +230,25 @@ export function readTenant<Rows extends pg.QueryResultRow[][]>(
   });
 }
 
+/**
+ * Runs one statement in a transaction with the pool's flag, in one round trip. Throws PostgreSQL's error and closes the connection; where only a
+ * prepared statement was stale, runs it again on another one.
+ */
+export function queryFlagged<Row extends pg.QueryResultRow>(pool: Connections, statement: Statement): Promise<pg.QueryResult<Row>> {
+  return retryStaleConnection(async () => {
+    const [, answer] = await withClient(pool, (client) =>
+      Promise.all(
+        sendTogether(client, () => [client.query(flagged(pool, 'begin')), client.query<Row>(statement), client.query('commit')] as const),
+      ),
+    );
+    return answer;
+  });
+}
+
+function flagged({ flag }: Connections, begin: string): string {
+  return flag === undefined ? begin : `${begin}; set local ${flag} = on`;
+}
+
 /** Runs `work` on a connection. If it throws, the connection is closed, because statements in flight leave it in an unknown state. */
 export async function withClient<Result>(pool: Connections, work: (client: Client) => Promise<Result>): Promise<Result> {
   const client = await pool.connect();
@@ -235,7 +280,7 @@ function transact<Result>(pool: Connections, begin: string, tenants: string[], w
     const client = await pool.connect();
     let isBroken = false;
     try {
-      await Promise.all([client.query(begin), client.query(setTenants(tenants))]);
+      await Promise.all([client.query(flagged(pool, begin)), client.query(setTenants(tenants))]);
       const result = await work(client);
       await client.query('commit');
       return result;

@@ -5,11 +5,12 @@ import type { Client, Connections, Pool } from './postgres.ts';
 
 /** Hands out the connections of a pool in turn over the tenants that wait; a tenant has at most three quarters of them at once, and at least one. */
 export class SharedPool {
-  private readonly pool: Pool;
+  private readonly connections: Connections;
   private readonly semaphore: FairSemaphore;
 
-  constructor(pool: Pool) {
-    this.pool = pool;
+  /** `connections`: those of the pool, unless others stand in for them. */
+  constructor(pool: Pool, connections: Connections = pool) {
+    this.connections = connections;
     const { max, connectionTimeoutMillis: timeoutMs } = pool.options;
     this.semaphore = new FairSemaphore({ max, maxPerKey: Math.max(1, Math.floor((max * 3) / 4)), timeoutMs });
     countWaiting(pool, () => this.semaphore.size);
@@ -23,7 +24,7 @@ export class SharedPool {
   private async connect(tenant: string, signal: AbortSignal): Promise<Client> {
     await this.semaphore.acquire(tenant, signal);
     try {
-      const client = await this.pool.connect();
+      const client = await this.connections.connect();
       // The pool sets `release` anew each time it hands the connection out.
       const release = client.release.bind(client);
       client.release = (error) => {

@@ -11,7 +11,9 @@ const proofs: Record<string, () => Promise<{ prove: Prove }>> = {
   model: () => import('./model/model.ts'),
   neighbour: () => import('./neighbour.ts'),
   rest: () => import('./rest.ts'),
+  restore: () => import('./restore/restore.ts'),
   scale: () => import('./scale.ts'),
+  size: () => import('./size.ts'),
   soak: () => import('./soak.ts'),
 };
 

@@ -71,7 +71,7 @@ export const gateway = dashboard({
     ],
     Identity: [
       chart('Passwords', 'Computations, and those that wait for their turn.', 'short', [
-        [rate('identity_passwords_total', 'kind'), '{{kind}} per second'],
+        [rate('identity_passwords_total', 'operation'), '{{operation}} per second'],
         ['sum(identity_passwords_waiting)', 'waiting'],
       ]),
       chart('Mails', 'Attempts by result, and mails that are not sent.', 'short', [

@@ -186,7 +186,7 @@ describe('a role that row-level security binds', () => {
       const role = new URL(ledger.database.serviceUrl).username;
       const tables = [...securedTables].sort().join(', ');
       expect(run(ledger.database.serviceUrl, ...args)).toMatchObject({
-        status: 1,
+        status: 3,
         stdout: '',
         stderr:
           `MIGRATION_DATABASE_URL is of the role ${role}, which does not see every tenant's ${tables}: ` +
@@ -285,10 +285,10 @@ test('kept heads reveal a log without its end, a log made anew and a missing ten
   ] as const) {
     writeFileSync(file, text);
     const refused = run(ownerUrl, 'verify', '--heads', file);
-    expect(refused).toMatchObject({ status: 1, stdout: '', stderr: expect.stringMatching(/^--heads \S+: (line \d+|it) /) });
+    expect(refused).toMatchObject({ status: 2, stdout: '', stderr: expect.stringMatching(/^--heads \S+: (line \d+|it) /) });
     expect(refused.stderr).toContain(what);
   }
-  expect(run(ownerUrl, 'verify', '--heads', '/nowhere')).toMatchObject({ status: 1, stderr: expect.stringContaining('ENOENT') });
+  expect(run(ownerUrl, 'verify', '--heads', '/nowhere')).toMatchObject({ status: 2, stderr: expect.stringContaining('ENOENT') });
   for (const { tenant } of [one, other]) await change(tenant, 'delete from relay_marks where tenant_id = $1', ...everything);
 });
 
@@ -300,5 +300,5 @@ test('a table that has lost its primary key is reported by name', async () => {
   const refused = [['verify'], ['rebuild', '--check']].map((args) => run(ledger.database.ownerUrl, ...args));
   await audit.owner.query(`alter table entries add constraint entries_pkey ${rows[0]!.key}`);
   const stderr = 'entries: no table of tenants with a primary key: restore the schema\n';
-  for (const each of refused) expect(each).toMatchObject({ status: 1, stdout: '', stderr });
+  for (const each of refused) expect(each).toMatchObject({ status: 3, stdout: '', stderr });
 });

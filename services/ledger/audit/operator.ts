@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
-import { connectionOptions } from '../../platform/postgres.ts';
+import { connectionOptions, connectionSettings } from '../../platform/postgres.ts';
 import { checkConnection } from '../../platform/postgres-start.ts';
 import { BadSetting } from '../../platform/settings.ts';
 import type { LogRow } from '../log.ts';
@@ -20,7 +20,7 @@ const variable = 'MIGRATION_DATABASE_URL';
  * role that does not see every tenant's rows, and what {@link checkConnection} throws.
  */
 export async function openOperator(url: string): Promise<pg.Client> {
-  const options = connectionOptions({
+  const settings = connectionSettings({
     statement_timeout: '0',
     idle_in_transaction_session_timeout: '0',
     lock_timeout: '0',
@@ -29,6 +29,7 @@ export async function openOperator(url: string): Promise<pg.Client> {
     // So that an interrupted command releases its locks before its statement ends.
     client_connection_check_interval: '1s',
   });
+  const options = connectionOptions(settings);
   const client = new pg.Client({ connectionString: url, application_name: 'ledger operator', connectionTimeoutMillis: 10_000, options });
   // The query in flight, or the next one, rejects as well; without a listener a lost connection would crash the process.
   client.on('error', () => undefined);
@@ -36,7 +37,7 @@ export async function openOperator(url: string): Promise<pg.Client> {
     throw new BadSetting(variable, `names a database that can't be reached: ${errorMessage(error)}`);
   });
   try {
-    await checkConnection(variable, client);
+    await checkConnection(variable, client, settings);
     await checkIsLedger(client);
     await checkSeesAllTenants(client);
   } catch (error) {
@@ -67,6 +68,9 @@ async function checkSeesAllTenants(client: pg.ClientBase): Promise<void> {
   const advice = wanted === null ? 'the policy operator, which lets a role, is missing' : `give ${wanted}, the role of the policy operator`;
   throw new BadSetting(variable, `is of the role ${role}, which does not see every tenant's ${tables}: ${advice}`);
 }
+
+/** Called after events were read, with how many. */
+export type Progress = (events: number) => void;
 
 /** What was done to each tenant, and how many findings there were. */
 export interface Audited {

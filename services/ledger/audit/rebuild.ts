@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { activeUntil } from '../outbox/active-cursors.ts';
 import { Findings, describeDifference, differenceColumns, type Difference } from './findings.ts';
-import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited } from './operator.ts';
+import { auditTenants, checkPublishedOffset, logChunks, snapshot, type Audited, type Progress } from './operator.ts';
 import { derivedRows, indexState, projections, type Projection } from './projections.ts';
 import type { IndexState } from './replay-indexes.ts';
 import { Replay } from './replay.ts';
@@ -24,14 +24,14 @@ export interface Rebuilt extends Audited {
  */
 export async function rebuild(
   client: pg.Client,
-  { tenant: only, check }: { tenant: string | undefined; check: boolean },
+  { tenant: only, check, progress }: { tenant: string | undefined; check: boolean; progress?: Progress | undefined },
   report: (line: string) => void,
 ): Promise<Rebuilt> {
   const tables = await projections(client);
   await createScratchTables(client, tables);
   let events = 0;
   const audited = await auditTenants(client, { only, begin: check ? snapshot : 'begin' }, report, async (tenant, findings) => {
-    const one = { client, tenant, tables, findings, indexes: await indexState(client, tenant, !check) };
+    const one = { client, tenant, tables, findings, progress, indexes: await indexState(client, tenant, !check) };
     const repairs: string[] = [];
     events += check ? await checkTenant(one) : await repairTenant(one, new Findings((line) => repairs.push(line)));
     return repairs;
@@ -45,6 +45,7 @@ interface TenantRebuild {
   tables: Projection[];
   findings: Findings;
   indexes: IndexState;
+  progress: Progress | undefined;
 }
 
 async function checkTenant(one: TenantRebuild): Promise<number> {
@@ -109,7 +110,7 @@ async function lockHead(client: pg.Client, tenant: string): Promise<boolean> {
 // Most of the log is replayed before the lock, because postings wait for it, and only the rest under it. A tenant may post as fast as that
 // is replayed: once a round is more than half of the one before, it locks.
 async function replayLog(
-  { client, tenant, findings, indexes }: TenantRebuild,
+  { client, tenant, findings, indexes, progress }: TenantRebuild,
   tree: TreeComparison,
   lock: () => Promise<boolean>,
 ): Promise<{ events: number; isHeadNew: boolean; isRewound: boolean }> {
@@ -122,6 +123,7 @@ async function replayLog(
       for (const [table, rows] of Object.entries(joined(added))) await store(client, table, rows);
       await tree.apply(client, chunk);
       events += chunk.length;
+      progress?.(chunk.length);
       last = chunk.at(-1)?.sequence ?? last;
       if (end !== null && last >= end) return;
     }

@@ -8,26 +8,33 @@ import { auditTenants, snapshot } from './operator.ts';
 /** Stored hashes (hex), by tenant (UUID) and sequence. */
 export type StoredHeads = Map<string, Map<bigint, string>>;
 
-/** Prints `<tenant's id> <sequence> <hash>` of the last event of each tenant's log, or of one tenant's (UUID). Returns how many can't be read. */
+/** The last event of a log, by the tenant's id; its hash in hex. */
+export interface PrintedHead {
+  tenant: string;
+  sequence: number;
+  hash: string;
+}
+
+/** Prints the last event of each tenant's log, or of one tenant's (UUID). Returns how many can't be read. */
 export async function printHeads(
   client: pg.Client,
   only: string | undefined,
-  print: (line: string) => void,
+  print: (head: PrintedHead) => void,
   report: (line: string) => void,
 ): Promise<number> {
   const { findings } = await auditTenants(client, { only, begin: snapshot }, report, async (tenant) => {
-    const { rows } = await client.query<{ sequence: string; hash: string }>(
-      `select sequence::text, encode(hash, 'hex') as hash from log where tenant_id = $1 order by log.sequence desc limit 1`,
+    const { rows } = await client.query<Omit<PrintedHead, 'tenant'>>(
+      `select sequence::float8, encode(hash, 'hex') as hash from log where tenant_id = $1 order by log.sequence desc limit 1`,
       [tenant],
     );
-    for (const { sequence, hash } of rows) print(`${toId('tenant', tenant)} ${sequence} ${hash}`);
+    for (const head of rows) print({ tenant: toId('tenant', tenant), ...head });
     return [];
   });
   return findings;
 }
 
 /**
- * Parses lines of {@link printHeads} of any times. Skips empty lines and npm's own, which begin with `>`. Throws for any other line, for two
+ * Parses lines `<tenant's id> <sequence> <hash>` of any times, with which `heads` prints them. Skips empty lines and npm's own, which begin with `>`. Throws for any other line, for two
  * that contradict, and if there is none.
  */
 export function parseHeads(text: string): StoredHeads {

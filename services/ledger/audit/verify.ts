@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { toId } from '../../platform/ids.ts';
 import { Findings, decimalOf } from './findings.ts';
 import { HeadComparison, type StoredHeads } from './stored-heads.ts';
-import { auditTenants, checkPublishedOffset, endOfDeleted, snapshot, type Audited } from './operator.ts';
+import { auditTenants, checkPublishedOffset, endOfDeleted, snapshot, type Audited, type Progress } from './operator.ts';
 import { checkRowSecurity } from './policies.ts';
 import { indexState, projections } from './projections.ts';
 import { Walk, type WalkOf } from './walk.ts';
@@ -22,7 +22,7 @@ export interface Verified extends Omit<Audited, 'repaired'> {
  */
 export async function verify(
   client: pg.ClientBase,
-  { only, heads = new Map() }: { only?: string | undefined; heads?: StoredHeads | undefined },
+  { only, heads = new Map(), progress }: { only?: string | undefined; heads?: StoredHeads | undefined; progress?: Progress | undefined },
   report: (line: string) => void,
 ): Promise<Verified> {
   const tables = await projections(client);
@@ -33,12 +33,8 @@ export async function verify(
   const { tenants, findings } = await auditTenants(client, { only, begin: snapshot }, report, async (tenant, findings) => {
     left.delete(tenant);
     counts.heads += heads.get(tenant)?.size ?? 0;
-    const { events, transactions } = await verifyTenant(client, {
-      tenant,
-      tables,
-      findings,
-      kept: new HeadComparison(heads.get(tenant), findings),
-    });
+    const kept = new HeadComparison(heads.get(tenant), findings);
+    const { events, transactions } = await verifyTenant(client, { tenant, tables, findings, kept }, progress);
     counts.events += events;
     counts.transactions += transactions;
     return [];
@@ -59,9 +55,9 @@ export async function verify(
 }
 
 /** Verifies one tenant in the caller's snapshot; answers what was walked. */
-export async function verifyTenant(client: pg.ClientBase, about: WalkOf): Promise<Walk> {
+export async function verifyTenant(client: pg.ClientBase, about: WalkOf, progress?: Progress): Promise<Walk> {
   const walk = new Walk({ ...about, indexes: await indexState(client, about.tenant) });
-  while (await walk.next(client));
+  for (let before = 0; await walk.next(client); before = walk.events) progress?.(walk.events - before);
   await walk.end(client);
   await checkSums(client, about.tenant, about.findings);
   await checkPublishedOffset(client, about.tenant, about.findings);

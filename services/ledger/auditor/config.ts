@@ -7,6 +7,8 @@ import { readWitnesses, type Witness } from '../proof/witness-list.ts';
 export interface AuditorConfig extends CommonSettings {
   /** Of the ledger's database, with the auditor's role. */
   databaseUrl: string;
+  /** Of a standby, with the same role: reports and exports are read there. */
+  readDatabaseUrl: string | undefined;
   /** Connections for calls. */
   readConnections: number;
   /** Jobs at a time, each with a connection of its own. */
@@ -38,6 +40,7 @@ export function auditorConfig(settings: Settings): AuditorConfig {
   return {
     ...commonSettings(settings, 50054),
     databaseUrl: settings.databaseUrl('DATABASE_URL'),
+    readDatabaseUrl: settings.optional('READ_DATABASE_URL') === undefined ? undefined : settings.databaseUrl('READ_DATABASE_URL'),
     readConnections: settings.integer('READ_CONNECTIONS', { min: 1, max: 100, fallback: 8 }),
     jobConcurrency: settings.integer('JOB_CONCURRENCY', { min: 1, max: 100, fallback: 4 }),
     verifyMs: Math.ceil(settings.decimal('VERIFY_HOURS', { max: 10_000, fallback: 24 }) * 3_600_000),

@@ -280,11 +280,11 @@ test('the operator imports a log under its own id, with all its hashes', async (
   const other = await openAudit(await freshDatabase('ledger', { migrated: true }));
   const file = join(currentRun().directory, 'log.ndjson');
   writeFileSync(file, text);
-  const run = (...args: string[]) => runCommand(other.ledger.database.ownerUrl, 'import', ...args);
+  const run = (...args: string[]) => runCommand(other.ledger.database.ownerUrl, 'import-log', ...args);
   const { tenantId } = newTenant();
-  expect(run(file, '--tenant', tenantId)).toMatchObject({ status: 1, stderr: expect.stringContaining(`is the log of ${source}`) });
+  expect(run(file, '--tenant', tenantId)).toMatchObject({ status: 3, stderr: expect.stringContaining(`is the log of ${source}`) });
   expect(run(file, '--tenant', source)).toMatchObject({ status: 0, stdout: expect.stringContaining('events imported') });
-  expect(run(file, '--tenant', source)).toMatchObject({ status: 1, stderr: expect.stringContaining('the tenant has events already') });
+  expect(run(file, '--tenant', source)).toMatchObject({ status: 3, stderr: expect.stringContaining('the tenant has events already') });
   expect(await other.verified()).toEqual([]);
   const there = await startAuditor(other.ledger.database);
   const parts: Uint8Array[] = [];

@@ -23,6 +23,8 @@ export interface RunningJob {
 export interface JobKind {
   /** That a start needs. */
   scope: Scope;
+  /** Its run only reads, so that a standby may answer. */
+  isReadOnly?: true;
   /** Checks the parameters (JSON) of a start of a tenant (UUID). Throws a Refusal. */
   check: (connections: Connections, tenant: string, parameters: string) => Promise<unknown>;
   /** Writes the result and returns its content type. It may run again after a crash. A Refusal is the job's error. */

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { openGauges } from '../../platform/gauges.ts';
-import type { Pool } from '../../platform/postgres.ts';
+import type { Connections, Pool } from '../../platform/postgres.ts';
 import { isTransient } from '../../platform/postgres-errors.ts';
 import type { Logger } from '../../platform/telemetry.ts';
 import { Refusal } from '../accounting.ts';
@@ -27,6 +27,8 @@ export interface RunnerOptions {
   kinds: JobKinds;
   /** Connections for long reads of jobs; as many jobs run at a time. */
   reads: Pool;
+  /** For kinds that only read; `reads` unless given. */
+  readOnly?: Connections;
   /** Connections for leases and results. */
   work: Pool;
   /** One connection with `app.runner` on, which sees the jobs of all tenants. */
@@ -58,7 +60,7 @@ export class JobRunner {
   private readonly loop: Promise<void>;
 
   constructor(options: RunnerOptions) {
-    this.options = { leaseMs: 10_000, pollMs: 1_000, ...options };
+    this.options = { leaseMs: 10_000, pollMs: 1_000, readOnly: options.reads, ...options };
     this.names = Object.keys(options.kinds);
     this.concurrency = options.reads.options.max;
     const registers = [options.metrics];
@@ -166,7 +168,7 @@ export class JobRunner {
   }
 
   private async attempt(lease: Lease): Promise<string> {
-    const { kinds, reads, work, leaseMs } = this.options;
+    const { kinds, reads, readOnly, work, leaseMs } = this.options;
     const stopped = new AbortController();
     const stop = (reason: Error) => stopped.abort(reason);
     const close = () => stop(new Closing('the process stops'));
@@ -184,7 +186,7 @@ export class JobRunner {
         tenant: lease.tenant,
         id: lease.id,
         parameters: lease.parameters,
-        connections: reads,
+        connections: kind.isReadOnly === true ? readOnly : reads,
         signal: stopped.signal,
         write: (bytes) => writer.write(bytes),
         progress: (done, total) => Object.assign(progress, { done, total }),

@@ -9,6 +9,8 @@ import type { JobKinds } from './job-kinds.ts';
 export interface AuditorParts {
   /** Connections of calls, shared by the tenants. */
   pool: SharedPool;
+  /** Connections of reports that are answered at once. */
+  reports: SharedPool;
   /** Connections of exports, each of which keeps one while it reads accounts. */
   exports: SharedPool;
   /** What may be started as a job. */

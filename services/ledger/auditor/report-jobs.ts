@@ -16,6 +16,7 @@ export const reportJobs: JobKinds = Object.fromEntries(reportNames.map((report) 
 function jobOf(report: ReportName): JobKind {
   return {
     scope: 'reports:read',
+    isReadOnly: true,
     async check(connections, tenant, parameters) {
       const asked = checkedParameters(report, parameters);
       await inSnapshot(connections, tenant, { statementMs: 5_000 }, async (snapshot) => {

@@ -14,7 +14,7 @@ export const reportBounds = { maxLines: 20_000, milliseconds: 5_000 };
 const messageBytes = 256 << 10;
 
 /** Handlers of reports. They throw {@link Refusal} and, if too many calls wait, Overloaded. */
-export function reportHandlers({ pool }: Pick<AuditorParts, 'pool'>): AuditHandlers {
+export function reportHandlers({ reports: pool }: Pick<AuditorParts, 'reports'>): AuditHandlers {
   return {
     async *getReport(request, { signal }) {
       const tenant = tenantOf(request);

@@ -23,6 +23,7 @@ import { auditorConfig, type AuditorConfig } from './config.ts';
 import { freezeTenant } from './freeze.ts';
 import { Indexer } from './indexer.ts';
 import { JobRunner } from './job-runner.ts';
+import { Replica } from './replica.ts';
 import { jobKinds } from './job-list.ts';
 import { auditorRoutes } from './rpc.ts';
 import { Watch } from './watch.ts';
@@ -46,12 +47,9 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
     settings: ledgerPlans,
   });
   lifetime.add('reads', () => reads.end());
-  await checkDatabase(reads, migrationNames);
-  await writableDirectory('CHECKPOINT_DIR', config.checkpoints.directory);
   const exports = openPool(config.databaseUrl, { name: 'auditor exports', max: exportConnections, logger, metrics, settings: ledgerPlans });
   lifetime.add('exports', () => exports.end());
 
-  const runner = openJobRunner(config, { logger, metrics }, lifetime);
   const indexPool = openPool(config.databaseUrl, {
     name: 'auditor index',
     max: 1,
@@ -60,6 +58,11 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
     settings: { ...ledgerPlans, 'app.indexer': 'on' },
   });
   lifetime.add('index connection', () => indexPool.end());
+  // It shows whether a pooler drops what only a connection's start can set.
+  await checkDatabase(indexPool, migrationNames);
+  await writableDirectory('CHECKPOINT_DIR', config.checkpoints.directory);
+  const replica = openReplica(config, reads, { logger, metrics }, lifetime);
+  const runner = openJobRunner(config, { replica, logger, metrics }, lifetime);
   const indexer = new Indexer({ pool: indexPool, pollMs: 500, logger, metrics });
   lifetime.add('indexer', () => indexer.close());
   openWatch(config, { logger, metrics }, lifetime);
@@ -70,13 +73,18 @@ export async function serveAuditor(settings: Settings, lifetime: Lifetime): Prom
   const stateOf = databaseState(readinessPool, logger);
   const readiness = async (): Promise<Readiness> => {
     const state = await stateOf();
-    return { ready: state === 'ok', dependencies: { postgresql: state, ...(cosigner && { witnesses: cosigner.state() }) } };
+    return {
+      ready: state === 'ok',
+      dependencies: { postgresql: state, ...(replica && { replica: replica.state() }), ...(cosigner && { witnesses: cosigner.state() }) },
+    };
   };
+  const pool = new SharedPool(reads);
   await serveUntilEnd(lifetime, config, {
     services: [AuditService],
     routes: auditorRoutes({
-      pool: new SharedPool(reads),
-      exports: new SharedPool(exports),
+      pool,
+      reports: replica ? new SharedPool(reads, replica.before(reads)) : pool,
+      exports: new SharedPool(exports, replica?.before(exports)),
       kinds: jobKinds,
       checkpoints,
       maxImportBytes: config.maxImportBytes,
@@ -127,10 +135,30 @@ function openTrees(
 const longStatementMs = 10 * 60_000;
 const long = { queryTimeoutMs: longStatementMs + 60_000, settings: { ...ledgerPlans, statement_timeout: String(longStatementMs) } };
 
+/** Opens the standby of `READ_DATABASE_URL`, if there is one. */
+function openReplica(
+  { readDatabaseUrl, readConnections, jobConcurrency }: AuditorConfig,
+  primary: Pool,
+  parts: { logger: Logger; metrics: Registry },
+  lifetime: Lifetime,
+): Replica | undefined {
+  if (readDatabaseUrl === undefined) return undefined;
+  const pool = openPool(readDatabaseUrl, {
+    name: 'auditor replica',
+    max: readConnections + exportConnections + jobConcurrency,
+    ...parts,
+    queryTimeoutMs: long.queryTimeoutMs,
+    settings: ledgerPlans,
+    mayBeStandby: true,
+  });
+  lifetime.add('replica', () => pool.end());
+  return new Replica({ pool, primary, ...parts });
+}
+
 /** Opens the runner of jobs and its connections. */
 function openJobRunner(
   { databaseUrl, jobConcurrency: max }: AuditorConfig,
-  parts: { logger: Logger; metrics: Registry },
+  { replica, ...parts }: { replica: Replica | undefined; logger: Logger; metrics: Registry },
   lifetime: Lifetime,
 ): JobRunner {
   const open = (name: string, options: Partial<PoolOptions>) => {
@@ -138,9 +166,11 @@ function openJobRunner(
     lifetime.add(name, () => pool.end());
     return pool;
   };
+  const reads = open('auditor jobs', { max, ...long });
   const runner = new JobRunner({
     kinds: jobKinds,
-    reads: open('auditor jobs', { max, ...long }),
+    reads,
+    ...(replica && { readOnly: replica.before(reads) }),
     work: open('auditor results', { max: Math.max(2, Math.ceil(max / 2)) }),
     all: open('auditor queue', { settings: { 'app.runner': 'on' } }),
     ...parts,

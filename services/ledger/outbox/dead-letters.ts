@@ -4,7 +4,7 @@ import type { Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { withDerivedEvents } from '../../platform/derived-events.ts';
 import { toId } from '../../platform/ids.ts';
 import { errorMessage } from '../../platform/lifetime.ts';
-import type { Pool } from '../../platform/postgres.ts';
+import { queryFlagged, type Pool } from '../../platform/postgres.ts';
 import { isPermanent } from '../../platform/postgres-errors.ts';
 import type { Logger } from '../../platform/telemetry.ts';
 import { listEvents } from '../events.ts';
@@ -42,7 +42,7 @@ export async function publishDeadLetter(pool: Pool, publish: EventSink['publish'
 }
 
 async function claimDue(pool: Pool): Promise<Key | undefined> {
-  const { rows } = await pool.query<Key>({
+  const { rows } = await queryFlagged<Key>(pool, {
     name: 'claim_dead_letter',
     text: `update relay_dead_letters set claimed_until = clock_timestamp() + make_interval(secs => ${leaseSeconds})
       where (tenant_id, sequence, part) = (
@@ -67,7 +67,7 @@ async function readEvent(pool: Pool, { tenant_id, sequence, part }: Key): Promis
 
 /** A rejected one waits for the operator again. */
 async function recordResult(pool: Pool, { tenant_id, sequence, part }: Key, rejection: string | null): Promise<void> {
-  await pool.query({
+  await queryFlagged(pool, {
     text: `update relay_dead_letters set due = false, claimed_until = null,
         published_at = case when $4::text is null then clock_timestamp() end,
         reason = coalesce($4, reason), refusals = refusals + case when $4::text is null then 0 else 1 end
@@ -78,31 +78,38 @@ async function recordResult(pool: Pool, { tenant_id, sequence, part }: Key, reje
 
 /** Dead letters that were not published since. */
 export async function countDeadLetters(pool: Pool): Promise<number> {
-  const { rows } = await pool.query<{ count: number }>(
-    'select count(*)::float8 as count from relay_dead_letters where published_at is null',
-  );
+  const { rows } = await queryFlagged<{ count: number }>(pool, {
+    text: 'select count(*)::float8 as count from relay_dead_letters where published_at is null',
+    values: [],
+  });
   return rows[0]?.count ?? NaN;
 }
 
 /** What an operator does with dead letters: the running ledger publishes them again; or their events stay in the log only. */
 const changes = { redrive: 'update relay_dead_letters set due = true', discard: 'delete from relay_dead_letters' };
 
+/** A dead letter as the operator sees it, by the tenant's id. */
+interface ChangedDeadLetter {
+  tenant: string;
+  sequence: number;
+  part: number;
+  event_type: string;
+  reason: string;
+}
+
 /**
- * Changes the unpublished dead letters of a tenant (a UUID; undefined: of all). `client` is the owner's. Prints each and returns how many. A second
- * call finds those that are still unpublished.
+ * Changes the unpublished dead letters of a tenant (a UUID; undefined: of all) and returns them. `client` is the owner's. A second call finds those
+ * that are still unpublished.
  */
 export async function changeDeadLetters(
   client: pg.ClientBase,
   change: keyof typeof changes,
   tenant: string | undefined,
-  print: (line: string) => void,
-): Promise<number> {
-  const { rows } = await client.query<{ tenant_id: string; sequence: string; part: number; type: string; reason: string }>(
+): Promise<ChangedDeadLetter[]> {
+  const { rows } = await client.query<ChangedDeadLetter>(
     `${changes[change]} where published_at is null and ($1::uuid is null or tenant_id = $1)
-      returning tenant_id, sequence::text, part, type, reason`,
+      returning tenant_id as tenant, sequence::float8, part, type as event_type, reason`,
     [tenant ?? null],
   );
-  for (const { tenant_id, sequence, part, type, reason } of rows)
-    print(`${toId('tenant', tenant_id)} ${sequence}.${part} ${type}: ${reason}`);
-  return rows.length;
+  return rows.map((row) => ({ ...row, tenant: toId('tenant', row.tenant) }));
 }

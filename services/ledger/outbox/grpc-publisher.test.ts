@@ -130,7 +130,7 @@ test('discarded dead letters are not published, those of another tenant stay', a
     /^(tenant_.* transaction.posted: \[invalid_argument\] over a poisoned event\n){2}2 dead letters discarded\n$/,
   );
   failing = null;
-  await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
+  await changeDeadLetters(database.owner, 'redrive', undefined);
   await until(async () => (await deadLetters())[0]?.published_at);
   expect(await deadLetters()).toHaveLength(1);
   expect(first(sick)).toEqual(idsOf((await database.eventsOf(sick)).filter((event) => !isPoisoned(event))));
@@ -144,7 +144,7 @@ test('a redriven dead letter that the notifier can’t take keeps no other waiti
   const [stuck, ...others] = (await database.eventsOf(tenant)).filter(isPoisoned);
   failing = Code.Internal;
   isFatal = ({ id }) => id === stuck?.id;
-  await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
+  await changeDeadLetters(database.owner, 'redrive', undefined);
   const waiting = async () => (await deadLetters()).filter(({ published_at }) => published_at === null);
   await until(async () => (await waiting()).length === 1);
   expect(await waiting()).toMatchObject([{ event_id: toUuid('evt', stuck?.id ?? '') }]);

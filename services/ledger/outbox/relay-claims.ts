@@ -3,7 +3,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { LogImportedSchema, type Event } from '../../../proto/gen/ledger/v1/events_pb.js';
 import { withDerivedEvents } from '../../platform/derived-events.ts';
 import { toUuid } from '../../platform/ids.ts';
-import { inTransaction, epochMs, type Pool } from '../../platform/postgres.ts';
+import { inTransaction, epochMs, queryFlagged, type Pool } from '../../platform/postgres.ts';
 import { bisect } from '../../platform/postgres-errors.ts';
 import { eventColumns, eventNames, eventOf, type EventRow } from '../events.ts';
 import { genesisHash } from '../log.ts';
@@ -120,7 +120,7 @@ export async function claimRanges(pool: Pool, tenants: string[], claimId: string
 /** Which of these tenants have a cursor. Deleted ones have none. */
 export async function tenantsWithCursor(pool: Pool, tenants: string[]): Promise<Set<string>> {
   if (tenants.length === 0) return new Set();
-  const { rows } = await pool.query<{ tenant_id: string }>({
+  const { rows } = await queryFlagged<{ tenant_id: string }>(pool, {
     name: 'existing_cursors',
     text: 'select tenant_id from relay_marks where tenant_id = any($1::uuid[])',
     values: [tenants],
@@ -130,7 +130,7 @@ export async function tenantsWithCursor(pool: Pool, tenants: string[]): Promise<
 
 /** Extends a claim that has not been taken over. */
 export async function renew(pool: Pool, claimId: string, tenants: string[]): Promise<void> {
-  await pool.query({
+  await queryFlagged(pool, {
     name: 'renew_cursors',
     text: `with mine as (
         select tenant_id from relay_marks where tenant_id = any($2::uuid[]) and claim_id = $1 order by tenant_id for update)
@@ -175,7 +175,7 @@ export async function settle(
   });
   const write = async (part: readonly PublishedOffset[]) => {
     const [tenants, sequences] = [part.map(({ tenant }) => tenant), part.map(({ sequence }) => sequence)];
-    await pool.query({ name: 'settle_cursors', text, values: [claimId, tenants, sequences, JSON.stringify(deadLetters)] });
+    await queryFlagged(pool, { name: 'settle_cursors', text, values: [claimId, tenants, sequences, JSON.stringify(deadLetters)] });
   };
   await bisect(offsets, write, ({ tenant }, error) => failed.set(tenant, error));
   return failed;
@@ -192,7 +192,7 @@ export async function findUnpublished(
   after: string | null,
   everything = false,
 ): Promise<{ tenants: string[]; next: string | null }> {
-  const { rows } = await pool.query<{ tenant_id: string }>({
+  const { rows } = await queryFlagged<{ tenant_id: string }>(pool, {
     name: everything ? 'cursors_page' : 'active_cursors_page',
     text: `select tenant_id from relay_marks
       where ${everything ? '' : 'open_until is not null and '}tenant_id > $1 order by tenant_id limit ${pageSize}`,

@@ -224,7 +224,7 @@ test('slow dead letters keep nothing waiting that other processes left behind', 
     await sink.publish(more);
   };
   database.openReplica({ ...sink, publish }, logger);
-  await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
+  await changeDeadLetters(database.owner, 'redrive', undefined);
   await untilTrue(() => isAsked);
   const { writer } = database.openReplica(null, logger);
   for (const each of [tenant, other]) await post(writer, each);
@@ -242,14 +242,14 @@ test('a dead letter whose event can not be read is rejected again, and those of 
   isRejecting = false;
   events.splice(0);
   await database.owner.query(unreadable('log', damaged, 'actor'));
-  await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
+  await changeDeadLetters(database.owner, 'redrive', undefined);
   await untilTrue(() => tenants.every((tenant) => tenant === damaged || eventsOf(tenant).length === 1));
   const text = 'select due, published_at, refusals, reason from relay_dead_letters where tenant_id = $1';
   const deadLetter = async () => (await database.owner.query<{ due: boolean }>(text, [damaged])).rows[0]!;
   await until(async () => !(await deadLetter()).due);
   expect(await deadLetter()).toEqual({ due: false, published_at: null, refusals: 2, reason: "it can't be read: division by zero" });
   await database.owner.query('drop policy damaged on log');
-  await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
+  await changeDeadLetters(database.owner, 'redrive', undefined);
   await untilTrue(() => eventsOf(damaged).length === 1);
 });
 

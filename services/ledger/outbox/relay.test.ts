@@ -155,12 +155,11 @@ describeWithKafka('the relay over Kafka', () => {
     const configEntries = [{ name: 'max.message.bytes', value: '1000000' }];
     await admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }] });
     await admin.disconnect();
-    await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
+    await changeDeadLetters(database.owner, 'redrive', undefined);
     await until(async () => {
       const { rows } = await database.owner.query('select published_at, refusals from relay_dead_letters');
       // The broker may apply the old limit for a while.
-      if (rows[0].published_at === null && rows[0].refusals > 1)
-        await changeDeadLetters(database.owner, 'redrive', undefined, () => undefined);
+      if (rows[0].published_at === null && rows[0].refusals > 1) await changeDeadLetters(database.owner, 'redrive', undefined);
       return rows[0].published_at;
     });
     expect(firstOf(await messagesOf(brokers, topic), large)).toEqual([...others, place(rejected)]);
@@ -243,7 +242,7 @@ test.each([
   const url = new URL(database.database.serviceUrl);
   const proxy = await openProxy(Number(url.port));
   url.port = String(proxy.port);
-  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: { ...longTransactionTimeouts, 'app.relay': 'on' } });
+  const pool = openPool(url.href, { name: 'relay', max: 8, logger, settings: longTransactionTimeouts, flag: 'app.relay' });
   const published: Event[] = [];
   const sink = sinkOf((events) => Promise.resolve(void published.push(...events)));
   // It looks for what others have left at its start, and not again.

@@ -19,7 +19,7 @@ import { Subscriptions } from './subscriptions.ts';
 
 /** What a relay needs. */
 export interface RelayOptions {
-  /** Connections with `app.relay` on, which see the cursors of all tenants. */
+  /** Connections with the flag `app.relay`, which see the cursors of all tenants. */
   pool: Pool;
   /** Null: events stay in the log until a relay with a sink runs. */
   sink: EventSink | null;

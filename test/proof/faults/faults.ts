@@ -90,8 +90,7 @@ async function setUp(plan: Plan, received: Set<string>, undo: (() => Promise<unk
   }
   const events = kafka ? { KAFKA_BROKERS: kafka.address, KAFKA_TOPIC: newTopic(), KAFKA_PARTITIONS: '4' } : {};
   const cluster = await startCluster({
-    ledgers: replicas.ledger,
-    notifiers: replicas.notifier,
+    replicas: { ledger: replicas.ledger, notifier: replicas.notifier },
     server: postgres,
     between: (places) => proxies.between(places, !setup.kafka),
     // A delivery whose notifier dies waits for its lease, which ends 15 s after the longest attempt.
