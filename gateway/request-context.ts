@@ -6,7 +6,16 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from '../services/platform/telemetry.ts';
 import { traceparentOf } from '../services/platform/trace.ts';
-import { SpanKind, endSpan, startRequest, traceparentFrom, unrecorded, type Span } from '../services/platform/tracing.ts';
+import {
+  SpanKind,
+  SpanStatusCode,
+  endSpan,
+  isTracing,
+  startRequest,
+  traceparentFrom,
+  type Span,
+  unrecorded,
+} from '../services/platform/tracing.ts';
 import { anonymous } from './auth.ts';
 import type { InFlightLimit } from './limits.ts';
 import type { RequestMetrics } from './metrics.ts';
@@ -68,18 +77,19 @@ export function beginRequest(request: FastifyRequest, reply: FastifyReply, { lim
 }
 
 // Probes, scrapes and pages would fill a collector with nothing.
-function spanOf({ method, routeOptions, headers, id }: FastifyRequest): Span | undefined {
-  const route = routeOptions.url ?? '';
-  if (!route.startsWith('/v1/')) return undefined;
-  const attributes = { 'http.request.method': method, 'http.route': route, 'ledger.request_id': id };
-  return startRequest(`${method} ${route}`, headers['traceparent'], { kind: SpanKind.SERVER, attributes });
+function spanOf({ method, url, headers, id }: FastifyRequest): Span | undefined {
+  if (!isTracing() || !url.startsWith('/v1/')) return undefined;
+  const attributes = { 'http.request.method': method, 'ledger.request_id': id };
+  return startRequest(method, headers['traceparent'], { kind: SpanKind.SERVER, attributes });
 }
 
 /** Ends the span of a request; `status` 0: its client left before the answer. */
-function endRequest({ span, caller: { tenantId } }: FastifyRequest, status: number): void {
+function endRequest({ span, method, routeLabel, caller: { tenantId } }: FastifyRequest, status: number): void {
+  if (!span) return;
+  span.updateName(`${method} ${routeLabel}`);
+  if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
   const answered = status === 0 ? { 'error.type': 'client_left' } : { 'http.response.status_code': status };
-  const attributes = { ...answered, ...(tenantId !== '' && { 'ledger.tenant_id': tenantId }) };
-  endSpan(span, attributes, status >= 500 ? String(status) : undefined);
+  endSpan(span, { 'http.route': routeLabel, ...answered, ...(tenantId !== '' && { 'ledger.tenant_id': tenantId }) });
 }
 
 /** The client's own id of a request where it has 1 to 128 of `A-Za-z0-9._-`, or a new one. */

@@ -113,7 +113,8 @@ async function attack(word: string): Promise<void> {
   const all = [...known, `/${word}`, `/v1/${word}/%00`, `/v1/tenants/${word}/transactions?${word}=1`, `/%`, `/docs/guide/${word}`];
   for (const path of all) await Promise.all(methods.map((method) => send(method, path)));
   // Unknown services and methods of gRPC, and tokens.
-  for (const [address] of Object.values(cluster.addresses)) {
+  const { gateway: _, ...servers } = cluster.addresses;
+  for (const [address] of Object.values(servers)) {
     const session = connect(`http://${address}`);
     for (const path of [`/${word}/Get`, `/ledger.v1.LedgerService/${word}`, '/ledger.v1.LedgerService/GetBooks']) {
       const call = session.request({

@@ -2,6 +2,7 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { loadSync } from '@grpc/proto-loader';
 import { root } from '../deploy/local/plan.ts';
 import { until } from './notifier.ts';
@@ -46,7 +47,9 @@ export async function startCollector(port = 0): Promise<Collector> {
     request.on('end', () => {
       collector.requests.push(request.headers);
       if (request.url !== '/v1/traces' || collector.status === 0) return;
-      if (collector.status === 200) collector.spans.push(...spansOf(Export.requestDeserialize(Buffer.concat(chunks))));
+      const body = Buffer.concat(chunks);
+      const plain = request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body;
+      if (collector.status === 200) collector.spans.push(...spansOf(Export.requestDeserialize(plain)));
       response.writeHead(collector.status, { 'content-type': 'application/x-protobuf' }).end();
     });
   });

@@ -31,6 +31,7 @@ beforeAll(async () => {
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
     OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=Bearer%20of-the-collector',
     OTEL_EXPORTER_OTLP_TIMEOUT: '1000',
+    OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip',
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     OTEL_TRACES_SAMPLER_ARG: '0',
     LOG_LEVEL: 'debug',
@@ -92,13 +93,15 @@ async function postTraced(): Promise<ExportedSpan[]> {
 
 test('the trace of a posting is one tree, from the request to the delivery, and leads to the batch that committed it', async () => {
   const spans = await postTraced();
+  const [commit] = named(spans, 'commit');
   for (const span of spans) {
     expect(span.end).toBeGreaterThanOrEqual(span.start);
     expect(span.failed).toBe(false);
     expect(span.resource).toMatchObject({ 'service.namespace': 'ledger', 'deployment.environment.name': 'test' });
   }
-  expect(collector.requests.every(({ authorization }) => authorization === 'Bearer of-the-collector')).toBe(true);
-  const [commit] = named(spans, 'commit');
+  const sent = new Set(collector.requests.map((headers) => `${headers.authorization} ${headers['content-encoding']}`));
+  expect(sent).toEqual(new Set(['Bearer of-the-collector gzip']));
+  await until(() => Promise.resolve(cluster.logs('notifier').includes(`"trace_id":"${commit?.trace}"`)));
   const [batch] = await collector.trace(commit?.links[0]?.trace ?? '', 'commit batch');
   expect(batch).toMatchObject({ id: commit?.links[0]?.id, parent: '', attributes: { 'ledger.batch.commands': '1' } });
   expect(batch?.links).toEqual([{ trace: commit?.trace, id: commit?.parent }]);
@@ -201,28 +204,6 @@ test('a collector that hangs or fails changes no answer; what it does not take i
   expect(cluster.logs('gateway').match(/traces are not exported/g)?.length).toBe(1);
 });
 
-test('the gateway chooses by chance, and decides alone if it is to; what it has not sent yet is sent when it stops', async () => {
-  await cluster.restart('gateway', { OTEL_TRACES_SAMPLER_ARG: '0.5' });
-  const list = async (headers: Record<string, string> = {}) => {
-    for (let n = 0; n < 10; n++)
-      await Promise.all(
-        Array.from({ length: 20 }, () => cluster.rest('GET', customer.at('accounts?limit=1'), { key: customer.key, headers })),
-      );
-  };
-  await list();
-  await cluster.restart('gateway', { OTEL_TRACES_SAMPLER_ARG: '0', OTEL_TRACES_SAMPLER: 'traceidratio' });
-  const chosen = named(collector.spans, 'GET /v1/tenants/:slug/accounts');
-  // Fewer than 60 or more than 140 of 200 come once in a hundred million runs.
-  expect(chosen.length).toBeGreaterThan(60);
-  expect(chosen.length).toBeLessThan(140);
-  const caller = newCaller();
-  await post(caller);
-  await until(() => Promise.resolve(deliveries(caller.trace).length === 1));
-  expect(deliveries(caller.trace)[0]?.headers['traceparent']).toBe(`${caller.traceparent.slice(0, 53)}00`);
-  await cluster.restart('gateway', { OTEL_TRACES_SAMPLER: 'parentbased_traceidratio' });
-  expect(collector.spans.filter(({ trace }) => trace === caller.trace)).toEqual([]);
-});
-
 test('the commands of the guide ask for a trace that the collector gets', async () => {
   const [, code = ''] = /^```sh\n([\s\S]*?)^```$/m.exec(page) ?? [];
   const { url } = cluster;
@@ -237,11 +218,48 @@ test('the commands of the guide ask for a trace that the collector gets', async 
   await collector.trace(trace, 'ledger.v1.LedgerService/PostTransactions');
 });
 
+test('a service that does not answer fails the span of the call, and a 5xx that of the request', async () => {
+  await cluster.kill('auditor');
+  const caller = newCaller();
+  const answer = await cluster.rest('GET', customer.at('jobs'), { key: customer.key, headers: { traceparent: caller.traceparent } });
+  expect(answer.status).toBe(503);
+  const spans = await collector.trace(caller.trace, 'GET /v1/tenants/:slug/jobs', 'ledger.v1.AuditService/ListJobs');
+  expect(spans.map(({ failed, attributes }) => [failed, attributes['error.type']])).toEqual(spans.map(() => [true, 'unavailable']));
+});
+
 describeWithKafka('over Kafka', () => {
   test('the trace of a posting is the same tree', async () => {
     const kafka = { KAFKA_BROKERS: await kafkaBrokers(), KAFKA_TOPIC: newTopic() };
     await cluster.restart('notifier', kafka);
     await cluster.restart('ledger', kafka);
     await postTraced();
+  });
+});
+
+// Last, as it stops the gateway.
+describe('which requests are recorded', () => {
+  test('the gateway chooses by chance, and decides alone if it is to; what it has not sent yet is sent when it stops', async () => {
+    await cluster.restart('gateway', { OTEL_TRACES_SAMPLER_ARG: '0.5' });
+    const list = async (headers: Record<string, string> = {}) => {
+      for (let n = 0; n < 10; n++)
+        await Promise.all(
+          Array.from({ length: 20 }, () => cluster.rest('GET', customer.at('accounts?limit=1'), { key: customer.key, headers })),
+        );
+    };
+    const elsewhere = ['/healthz', '/readyz', '/metrics', '/docs/guide/', '/console', '/openapi.json'];
+    await Promise.all([list(), ...elsewhere.flatMap((path) => Array.from({ length: 5 }, () => cluster.rest('GET', path)))]);
+    await cluster.restart('gateway', { OTEL_TRACES_SAMPLER_ARG: '0', OTEL_TRACES_SAMPLER: 'traceidratio' });
+    const chosen = named(collector.spans, 'GET /v1/tenants/:slug/accounts');
+    // Fewer than 60 or more than 140 of 200 come once in a hundred million runs.
+    expect(chosen.length).toBeGreaterThan(60);
+    expect(chosen.length).toBeLessThan(140);
+    const routes = collector.spans.flatMap(({ attributes }) => attributes['http.route'] ?? []);
+    expect(routes.filter((each) => !String(each).startsWith('/v1/'))).toEqual([]);
+    const caller = newCaller();
+    await post(caller);
+    await until(() => Promise.resolve(deliveries(caller.trace).length === 1));
+    expect(deliveries(caller.trace)[0]?.headers['traceparent']).toBe(`${caller.traceparent.slice(0, 53)}00`);
+    await cluster.kill('gateway', 'SIGTERM');
+    expect(collector.spans.filter(({ trace }) => trace === caller.trace)).toEqual([]);
   });
 });

@@ -95,7 +95,7 @@ export class DeliveryWorker {
       'Deliveries that failed without an attempt: webhook disabled or deleted, or test abandoned',
     );
     this.leaseErrors = counter('notifier_lease_errors_total', 'Tenants postponed because PostgreSQL reports a data error: alert on any');
-    this.secretErrors = counter('notifier_secret_errors_total', 'Attempts postponed because the secret can not be decrypted: alert on any');
+    this.secretErrors = counter('notifier_secret_errors_total', 'Attempts postponed because the secret can not be decrypted, and looks that found a key missing: alert on any');
     openGauge(options.metrics, 'notifier_in_flight', 'Deliveries that are leased and not recorded', () => this.inFlight);
     openGauge(options.metrics, 'notifier_in_flight_max', 'Deliveries that may be: WEBHOOK_CONCURRENCY', () => options.concurrency);
   }
@@ -170,8 +170,10 @@ export class DeliveryWorker {
     }
     const { missingKeys, postponed } = await postponeIdle(pool, found.idle, limits);
     this.notePostponed(postponed);
-    for (const key of missingKeys)
+    for (const key of missingKeys) {
+      this.secretErrors.inc();
       logger.error({ key_id: key }, 'deliveries wait: WEBHOOK_ENCRYPTION_KEY lacks the key of webhook secrets or headers');
+    }
     return found;
   }
 

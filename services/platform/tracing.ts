@@ -18,7 +18,7 @@ import type { TracingSettings } from './settings.ts';
 import type { Logger } from './telemetry.ts';
 import { isRecorded, traceparentOf } from './trace.ts';
 
-export { SpanKind, type Attributes, type Span } from '@opentelemetry/api';
+export { SpanKind, SpanStatusCode, type Attributes, type Span } from '@opentelemetry/api';
 
 let tracer: Tracer | undefined;
 let sampling: Pick<TracingSettings, 'ratio' | 'followsCaller'> = { ratio: 0, followsCaller: true };

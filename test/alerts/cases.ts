@@ -23,7 +23,7 @@ const processes = (names: string[]) => Object.fromEntries(names.map((name) => [`
 const restarts = (values: string) => ({ 'process_start_time_seconds{job="auditor"}': values });
 /** A gauge of two processes. */
 const gauge = (name: string, value: number) => ({ [`${name}{instance="a"}`]: `${value}x30`, [`${name}{instance="b"}`]: '0x30' });
-/** A counter that two processes count up after ten minutes. */
+/** A counter that goes up after ten minutes. */
 const counted = (name: string, by: number) => ({ [name]: `0x10 ${by}x20` });
 const share = (name: string, value: number, max: number) => ({ [name]: `${value}x30`, [`${name}_max`]: `${max}x30` });
 const raisedBy = (name: string, above: number, notAbove: number): AlertCase => ({
@@ -65,7 +65,8 @@ export const cases: Record<string, AlertCase> = {
     labels: { process: 'ledger' },
   },
   NothingIsPosted: {
-    raised: { 'ledger_postings_total{outcome="posted"}': '100x30', 'http_requests_total{method="POST"}': '0+120x30' },
+    // No posting since the ledger's start: the series does not exist.
+    raised: { 'http_requests_total{method="POST"}': '0+120x30' },
     quiet: { 'ledger_postings_total{outcome="posted"}': '100x30', 'http_requests_total{method="POST"}': '0+12x30' },
   },
   BatchesFail: {
@@ -98,7 +99,7 @@ export const cases: Record<string, AlertCase> = {
   LeasesFail: countedBy('notifier_lease_errors_total', 1, 0),
   SecretsUnreadable: countedBy('notifier_secret_errors_total', 1, 0),
   MailIsNotSent: {
-    raised: { identity_mails_waiting: '3x40', 'identity_mails_total{result="sent"}': '7x40' },
+    raised: { identity_mails_waiting: '3x40' },
     quiet: { identity_mails_waiting: '3x40', 'identity_mails_total{result="sent"}': '0+1x40' },
   },
   MailIsRejected: countedBy('identity_mails_total{result="rejected"}', 9, 4),
