@@ -7,6 +7,8 @@ import { root } from '../deploy/local/plan.ts';
 /** Files that take more than 20 s on two idle cores, most of it waiting. */
 export const longest = [
   'test/proof/faults/faults.test.ts',
+  'test/restore-drill.test.ts',
+  'test/restore-page.test.ts',
   'services/notifier/kafka-consumer.test.ts',
   'services/ledger/outbox/relay.test.ts',
   'gateway/failure.test.ts',

@@ -254,7 +254,7 @@ describe('which requests are recorded', () => {
     expect(chosen.length).toBeGreaterThan(60);
     expect(chosen.length).toBeLessThan(140);
     const routes = collector.spans.flatMap(({ attributes }) => attributes['http.route'] ?? []);
-    expect(routes.filter((each) => !String(each).startsWith('/v1/'))).toEqual([]);
+    expect(routes.filter((each) => !(each as string).startsWith('/v1/'))).toEqual([]);
     const caller = newCaller();
     await post(caller);
     await until(() => Promise.resolve(deliveries(caller.trace).length === 1));

@@ -1,3 +1,4 @@
+import { Registry } from 'prom-client';
 import { freshDatabase, longTransactionTimeouts, type FreshDatabase } from '../../test/cluster.ts';
 import { inTransaction, openPool, readTenant, type Pool } from './postgres.ts';
 import { SharedPool } from './shared-pool.ts';
@@ -9,8 +10,11 @@ beforeAll(async () => {
   database = await freshDatabase('ledger');
 });
 afterAll(() => database.drop());
+let metrics: Registry;
 beforeEach(() => {
-  pool = openPool(database.ownerUrl, { name: 'test', max: 4, logger: openLog('test', 'silent'), settings: longTransactionTimeouts });
+  metrics = new Registry();
+  const parts = { logger: openLog('test', 'silent'), metrics, settings: longTransactionTimeouts };
+  pool = openPool(database.ownerUrl, { name: 'test', max: 4, ...parts });
 });
 afterEach(() => pool.end());
 
@@ -33,6 +37,10 @@ test('one tenantâ€™s transactions never use all connections, and another tenantâ
   const last = inTransaction(shared.of('another', never), [], hold);
   await first.promise;
   expect(busy).toBe(4);
+  const shown = await metrics.metrics();
+  expect(shown).toContain('postgres_pool_connections{pool="test",state="used"} 4');
+  expect(shown).toContain('postgres_pool_connections_max{pool="test"} 4');
+  expect(Number(/^postgres_pool_waiting\{pool="test"\} (\d+)$/m.exec(shown)?.[1])).toBeGreaterThan(150);
   // Counted when it gets the connection; on a busy machine others may go on before its next statement.
   const one = shared
     .of('one', never)

@@ -53,7 +53,8 @@ async function main(): Promise<boolean> {
     throw new UsageError(`${(error as Error).message}\n\n${usage}`);
   }
   const { load, ...task } = read;
-  say(`seed ${task.seed}, ${task.minutes} minutes`);
+  // That one has steps instead of choices.
+  if (process.argv[2] !== 'restore') say(`seed ${task.seed}, ${task.minutes} minutes`);
   await beginRun({ sharedBuffers: '256MB' });
   try {
     return await (await load()).prove({ ...task, say });

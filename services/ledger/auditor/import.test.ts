@@ -14,6 +14,7 @@ import { newId } from '../../platform/ids.ts';
 import { openPool } from '../../platform/postgres.ts';
 import { openLog } from '../../platform/telemetry.ts';
 import { claim, findUnpublished, settle } from '../outbox/relay-claims.ts';
+import { replay } from '../outbox/replay.ts';
 
 let audit: Audit;
 let auditor: RunningAuditor;
@@ -124,6 +125,8 @@ test('a log is imported under another id, and once more from there: the same pay
   await settle(relayed, first.tenant, claimed, []);
   const next = await claim(relayed, [first.tenant], first.tenant, { events: 10, bytes: 1e6, derivesEvents: true });
   expect(next).toMatchObject([{ events: [], sequence: BigInt(size + 1), hasMore: false }]);
+  const notPublished = { problem: expect.stringContaining(`what comes from ${size + 2} on is published anyway`) };
+  expect(await replay(audit.owner, first.tenant, { sequence: 2 })).toEqual(notPublished);
   await relayed.end();
   expect(await count('uploads', first.tenant)).toBe(0);
 

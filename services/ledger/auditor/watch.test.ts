@@ -89,6 +89,7 @@ test('a row that its owner changes freezes the tenant alone, with what differs a
   expect(await verifiedThrough(other.tenantId, 4n)).toMatchObject({ status: 'active' });
   const shown = await auditor.metrics.metrics();
   expect(shown).toContain(`ledger_frozen_tenants ${damage.length}\n`);
+  expect(Number(/^ledger_verification_differences (\d+)$/m.exec(shown)?.[1])).toBeGreaterThanOrEqual(damage.length);
   expect(shown).toMatch(/ledger_verified_events_total [1-9]/);
   const { rows } = await audit.operator.query<{ report: string; findings: number }>(
     'select findings, report from verifications where tenant_id = $1',

@@ -1,5 +1,6 @@
 // Compares a restored ledger with what its clients were answered and what its receivers got.
 import { isDeepStrictEqual } from 'node:util';
+import { newId } from '../../../services/platform/ids.ts';
 import type { Received } from '../../notifier.ts';
 import type { Deployment, Poster } from './deployment.ts';
 import type { Sent } from './traffic.ts';
@@ -39,9 +40,11 @@ async function faultsOf(sent: Sent[], look: (one: Sent) => Promise<string | null
 
 /** Lost postings that are there all the same. */
 export function lostFaults(deployment: Deployment, lost: Sent[]): Promise<string[]> {
-  return faultsOf(lost, async ({ poster, body }) => {
+  return faultsOf(lost, async ({ poster, body, transaction }) => {
     const { transactions } = await deployment.call(poster, 'GET', `transactions?idempotency_key=${body.idempotency_key}`);
-    return transactions.length === 0 ? null : `is there as ${transactions[0].transaction_id}`;
+    if (transactions.length > 0) return `is there as ${transactions[0].transaction_id}`;
+    const { status } = await deployment.ask(poster, 'GET', `transactions/${transaction?.transaction_id ?? newId('txn')}`);
+    return status === 404 ? null : `its transaction is answered ${status}`;
   });
 }
 

@@ -153,7 +153,7 @@ async function signedSizes({ cluster }: Deployment): Promise<Map<string, number>
 /** The operator's commands on what was restored, before anything is started. */
 function checkLogs({ deployment, directory, report }: Drill, busy: Poster[]): void {
   report(
-    'every head that was kept before the moment is there',
+    'verify finds nothing, and every head that was kept before the moment',
     failed(deployment.ledger('verify', '--heads', join(directory, 'heads-before'))),
   );
   const { output, status } = deployment.ledger('verify', '--heads', join(directory, 'heads-after'));
