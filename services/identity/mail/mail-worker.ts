@@ -81,8 +81,8 @@ export class MailWorker {
       labelNames: ['result'],
       registers: [metrics],
     });
-    // An alert compares it with 0, also where no mail was sent yet.
-    this.mails.inc({ result: 'sent' }, 0);
+    // Alerts count what is added, so a series has to be there before its first mail.
+    for (const result of ['sent', 'rejected']) this.mails.inc({ result }, 0);
     const gauge = openGauges(metrics, async () => {
       const { rows } = await pool.query<{ waiting: number }>(
         'select count(*)::int as waiting from mails where sent_at is null and failed_at is null and expires_at > now()',

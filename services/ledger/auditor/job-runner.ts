@@ -70,6 +70,8 @@ export class JobRunner {
       labelNames: ['kind', 'outcome'],
       registers,
     });
+    // An alert counts what is added, so a series has to be there before the first failure.
+    for (const kind of this.names) this.ended.inc({ kind, outcome: 'failed' }, 0);
     this.seconds = new Histogram({
       name: 'auditor_job_seconds',
       help: 'Duration of runs of jobs',
