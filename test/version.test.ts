@@ -1,7 +1,8 @@
 // The version of package.json: in the changelog, and shown by every process, the API's document and the health checks.
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from '../deploy/local/plan.ts';
+import { root, services } from '../deploy/local/plan.ts';
 import { processes } from './rolling.ts';
 import { sharedCluster } from './shared-cluster.ts';
 import type { Cluster } from './cluster.ts';
@@ -27,4 +28,9 @@ test('is shown by health checks, metrics and the OpenAPI document', async () => 
   }
   expect((await cluster.rest('GET', '/healthz')).body).toEqual({ status: 'ok', version });
   expect((await cluster.rest('GET', '/openapi.json')).body.info.version).toBe(version);
+});
+
+test.each(services)("is shown by the operator's commands of %s", (service) => {
+  const { stdout, status } = spawnSync(process.execPath, [`services/${service}/cli.ts`, '--version'], { cwd: root, encoding: 'utf8' });
+  expect([stdout, status]).toEqual([`${version}\n`, 0]);
 });
