@@ -66,6 +66,12 @@ describe('the documents', () => {
     expect(named.filter((file) => !existsSync(join(root, file)))).toEqual([]);
   });
 
+  test.each(pages)('%s names only metrics that exist', (page) => {
+    const metric = /\b(?:http|grpc|gateway|identity|ledger|notifier|auditor|postgres|tls|tracing)(?:_[a-z]+){2,}\b(?=[`{])/g;
+    const named = [...textOf(page).matchAll(metric)].map(([name]) => name);
+    expect(named.filter((name) => !textOf(`${guide}/reference/metrics.md`).includes(`\`${name}\``))).toEqual([]);
+  });
+
   test.each(pages)('%s has sentences of at most 30 words and no private word', (page) => {
     const sentences = prose(page)
       .split('\n')
