@@ -208,8 +208,8 @@ describe('the commands of the documents', () => {
   const hasPython = missing.length === 0 && hasPythonPackages();
   let inBackground: Promise<string> | undefined;
 
-  // A page that freezes the tenant waits for the one in the background, which posts to it.
-  const last = [inPython, `${guide}/how-to/freeze-and-repair.md`];
+  // Pages that freeze the tenant or export its end wait for the one in the background, which posts to it.
+  const last = [inPython, `${guide}/how-to/move-a-log.md`, `${guide}/how-to/freeze-and-repair.md`];
   const withCommands = pages
     // `test/restore-page.test.ts` follows those on restoring, on another server.
     .filter((page) => page !== 'README.md' && page !== first && !page.includes('/operate/restore') && commandsOf(page).length > 0)
