@@ -1,4 +1,5 @@
 // The parts of the OpenAPI document that belong to no route: introduction, tags, credentials, schemas.
+import { version } from '../services/platform/version.ts';
 import { batchSchemas } from './batch-schemas.ts';
 import { balanceSchemas } from './balance-schemas.ts';
 import { booksSchemas } from './books-schemas.ts';
@@ -17,7 +18,7 @@ export const documentInfo = {
   openapi: '3.1.0',
   info: {
     title: 'Ledger',
-    version: '1.0.0',
+    version,
     description: [
       'A multi-tenant double-entry ledger.',
       'Register, log in, create a tenant and an API key; then set up a chart of accounts and post with the key.',

@@ -49,11 +49,17 @@ function definitions(objects: Manifest[]): Manifest[] {
     const secrets = commandsWith('namespace.yaml', 'create secret');
     expect(secrets.length).toBeGreaterThan(8);
     for (const command of secrets) server.shell(command);
+    for (const command of secrets) if (!command.includes('namespace.yaml')) server.shell(command.replace('-n ledger ', '-n ledger-dev '));
     for (const command of commandsWith('delete job', 'apply -k')) server.shell(command);
     for (const overlay of ['dev', 'production']) {
       // The server's defaults are no differences.
       expect(server.shell(`kubectl diff -k deploy/kubernetes/overlays/${overlay}`)).toBe('');
     }
+    const [, rotation = ''] = /```console\n([^]*?)```/.exec(text('gateway/docs/operate/rotate-secrets.md')) ?? [];
+    expect(server.shell(rotation.replace(/kubectl .* rollout status .*/, ''))).toContain('deployment.apps/gateway restarted');
+    expect(server.shell(`kubectl -n ledger get secret internal -o jsonpath='{.data.internal-token}' | base64 -d`)).toMatch(
+      /^\w{64},\w{64}$/,
+    );
     for (const command of commandsWith(' scale deployment')) expect(server.shell(command)).toMatch(/^(deployment\S+ scaled\n)+$/);
   });
 
@@ -73,20 +79,19 @@ function definitions(objects: Manifest[]): Manifest[] {
         const pod = { ...spec.template, apiVersion: 'v1', kind: 'Pod', metadata: { ...spec.template.metadata, name: metadata.name } };
         const { status, body } = await server.tryCreate(`/api/v1/namespaces/${namespace}/pods`, pod);
         expect([metadata.name, status, body['message']]).toEqual([metadata.name, 201, undefined]);
+        const mounted = (spec.template.spec.volumes as Manifest[]).flatMap((volume) => (volume['projected']?.sources ?? []) as Manifest[]);
+        for (const { secret } of mounted) {
+          // The page does not make those of other components.
+          if (secret.optional === true || /-tls$|^oidc$/.test(String(secret.name))) continue;
+          const { data } = await server.get(`/api/v1/namespaces/${namespace}/secrets/${String(secret.name)}`);
+          expect([secret.name, secret.items.filter(({ key }: Manifest) => !(key in data))]).toEqual([secret.name, []]);
+        }
       }
       const asRoot = structuredClone(owners[0]!['spec'].template) as Manifest;
       asRoot['metadata'].name = 'root';
       containerOf(asRoot)['securityContext'] = {};
       const { status, body } = await server.tryCreate(`/api/v1/namespaces/${namespace}/pods`, { ...asRoot, apiVersion: 'v1', kind: 'Pod' });
       expect([status, body['message']]).toEqual([403, expect.stringMatching(/violates PodSecurity "restricted/)]);
-    }
-    const sources = ((await server.get('/apis/apps/v1/namespaces/ledger/deployments'))['items'] as Manifest[])
-      .concat((await server.get('/apis/batch/v1/namespaces/ledger/jobs'))['items'] as Manifest[])
-      .flatMap(({ spec }) => spec.template.spec.volumes as Manifest[])
-      .flatMap((volume) => (volume['projected']?.sources ?? []) as Manifest[]);
-    for (const { secret } of sources.filter((each) => each['secret'].optional !== true && !/-tls$|^oidc$/.test(each['secret'].name))) {
-      const { data } = await server.get(`/api/v1/namespaces/ledger/secrets/${String(secret.name)}`);
-      expect(secret.items.filter(({ key }: Manifest) => !(key in data))).toEqual([]);
     }
   });
 });

@@ -1,12 +1,15 @@
 // The image's exact file set and the compose file's own commands, in a bare directory, as a user who may write nothing there.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
 import { withClient } from '../deploy/local/databases.ts';
 import { root, services } from '../deploy/local/plan.ts';
-import { clientOf, newChildren, testPort } from './cluster.ts';
+import { clientOf } from './client.ts';
+import { newChildren, testPort } from './cluster.ts';
 import { startOwnPostgres, type OwnPostgres } from './own-postgres.ts';
 import { until } from './polling.ts';
 import { processes } from './required-settings.ts';
@@ -32,6 +35,13 @@ const volumes = {
 };
 const children = newChildren();
 let postgres: OwnPostgres;
+/** Counts what the processes send to the collector. */
+let spans = 0;
+const receiver = createServer((_, response) => {
+  spans += 1;
+  response.end();
+});
+let collector = '';
 const ports: Record<string, { own: number; ops: number }> = {};
 
 /** What the final stage copies: packages that are not for development, files that the build may see, and what the browser's stage builds. */
@@ -69,6 +79,7 @@ function here(value: string): string {
   const moved = Object.entries(volumes).reduce((sofar, [path, place]) => sofar.replaceAll(path, place), value);
   const { host } = new URL(postgres.adminUrl);
   const withPostgres = moved.replace('@postgres:5432/', `@${host}/`);
+  if (value === 'http://collector:4318') return collector;
   return withPostgres.replace(
     /^(identity|ledger|notifier|auditor):[0-9]+$/,
     (address, name: string) => `127.0.0.1:${ports[name]?.own ?? address}`,
@@ -96,6 +107,8 @@ beforeAll(async () => {
     await withClient(postgres.adminUrl, (client) => client.query(statement));
   }
   layOut();
+  await new Promise<void>((listening) => void receiver.listen(0, '127.0.0.1', listening));
+  collector = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
   for (const place of Object.values(volumes)) mkdirSync(place);
   for (const place of [volumes['/mail'], volumes['/checkpoints']]) chmodSync(place, 0o777);
   chmodSync(directory, 0o755);
@@ -104,6 +117,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await children.end();
+  receiver.close();
   await postgres.end();
   rmSync(directory, { recursive: true, force: true });
 });
@@ -159,4 +173,6 @@ test('the image has all that secrets, migrations and processes need, up to a pos
   await commandDone('notifier', 'services/notifier/cli.ts', 'redrive');
   for (const { child } of started) child.signal('SIGTERM');
   for (const { name, child } of started) expect([name, await child.ended]).toEqual([name, { code: 0, signal: null }]);
+  // A process that ends has sent what it had.
+  expect(spans).toBeGreaterThan(0);
 });

@@ -25,6 +25,16 @@ import { text } from './sources.ts';
     expect(podMetricsEndpoints.map((each: Manifest) => [each['port'], each['path']])).toEqual([['ops', '/metrics']]);
   });
 
+  test('let each process send its spans to the collector, and the gateway record one request in a hundred', () => {
+    const rule = specOf('NetworkPolicy', 'tracing')['egress'][0] as Manifest;
+    const namespace = String(rule['to'][0].namespaceSelector.matchLabels['kubernetes.io/metadata.name']);
+    for (const process of processes) {
+      const given = cluster.environment(containerOf(cluster.called('Deployment', process)));
+      expect(given['OTEL_EXPORTER_OTLP_ENDPOINT']).toBe(`http://otel-collector.${namespace}:${String(rule['ports'][0].port)}`);
+      if (process === 'gateway') expect(given['OTEL_TRACES_SAMPLER_ARG']).toBe('0.01');
+    }
+  });
+
   test('send the same paths to the gateway: all of the API, and no metrics', async () => {
     const { tls, rules } = specOf('Ingress', 'gateway');
     const byIngress = rules[0].http.paths.map(({ path, pathType, backend }: Manifest) => {

@@ -78,3 +78,11 @@ const healthCheck = 'CKV_DOCKER_2';
   expect(Object.keys(theirs).sort()).toEqual(Object.keys(ours).sort());
   for (const [name, { environment }] of Object.entries(ours)) expect([name, theirs[name]?.environment]).toEqual([name, environment]);
 });
+
+(has('otelcol') ? test : test.skip)('the collector takes its file, and would not take one with an error', () => {
+  const file = 'deploy/monitoring/collector.yaml';
+  expect(run('otelcol', 'validate', '--config', file)).toMatchObject({ status: 0, stderr: '' });
+  const wrong = join(mkdtempSync(join(currentRun().directory, 'collector-')), 'collector.yaml');
+  writeFileSync(wrong, text(file).replace('processors: [', 'processors: [missing, '));
+  expect(run('otelcol', 'validate', '--config', wrong)).toMatchObject({ status: 1, stderr: expect.stringContaining('missing') });
+});

@@ -81,6 +81,11 @@ describe('the compose file', () => {
     expect(environment('gateway')).toMatchObject(Object.fromEntries(addresses));
   });
 
+  test('makes the databases and roles of the guide', () => {
+    const [, script] = /```sql\n([^]*?)```/.exec(text('gateway/docs/operate/kubernetes.md')) ?? [];
+    expect(compose['configs'].databases.content.replace(/password '\w+'/g, "password '...'")).toBe(script);
+  });
+
   test('makes databases which each service has to itself', async () => {
     const server = await startOwnPostgres();
     try {

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Agent } from 'undici';
-import { clientOf, type Cluster, type RestOptions } from './cluster.ts';
+import { clientOf } from './client.ts';
+import type { Cluster, RestOptions } from './cluster.ts';
 import { deposit, newWallet, type Customer } from './customer.ts';
 import { startReceiver, type Receiver } from './notifier.ts';
 import { until } from './polling.ts';

@@ -32,6 +32,25 @@ test('Prometheus of the compose file scrapes every process on its operations por
   expect(JSON.parse(text(home)).uid).toBe('ledger-overview');
 });
 
+test('every process sends its spans to the collector of the compose file, and that to Jaeger', () => {
+  const { receivers, processors, exporters, service } = parse(text(`${monitoring}/collector.yaml`)) as Document;
+  const { traces } = service.pipelines;
+  for (const [named, known] of [
+    [traces.receivers, receivers],
+    [traces.processors, processors],
+    [traces.exporters, exporters],
+  ]) {
+    expect(named).toEqual(Object.keys(known as object));
+  }
+  const [, port] = String(receivers.otlp.protocols.http.endpoint).split(':');
+  for (const name of processes) {
+    expect(compose['services'][name].environment.OTEL_EXPORTER_OTLP_ENDPOINT).toBe(`http://collector:${String(port)}`);
+  }
+  const jaeger = new URL(Object.values<Document>(exporters)[0]!['endpoint'] as string);
+  // Where Jaeger takes spans over HTTP unless it is configured otherwise.
+  expect([Object.keys(compose['services']), jaeger.port]).toEqual([expect.arrayContaining(['collector', jaeger.hostname]), '4318']);
+});
+
 // The rules of Grafana's dashboard-linter, where they are not about one job or one instance.
 describe.each(dashboards)('$title', ({ uid, description, editable, panels, variables }) => {
   test('has an address of its own, is changed in its source only, and asks the chosen data source', () => {

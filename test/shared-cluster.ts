@@ -1,7 +1,8 @@
 // One running cluster per jest worker, for test files that only use it through its interfaces: tenants keep their tests apart.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { clientOf, startCluster, type Cluster } from './cluster.ts';
+import { clientOf } from './client.ts';
+import { startCluster, type Cluster } from './cluster.ts';
 import { mailsIn } from './mails.ts';
 import { currentRun } from './run.ts';
 

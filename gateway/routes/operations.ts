@@ -1,11 +1,14 @@
 // Operations routes: health, readiness, metrics, and the public keys of tokens.
 import type { Registry } from 'prom-client';
 import { metricsText, readinessBody, type Readiness } from '../../services/platform/health.ts';
+import { version } from '../../services/platform/version.ts';
 import type { Answer } from '../openapi-route.ts';
 import { record } from '../records.ts';
 import type { App } from '../request-context.ts';
 import type { TokenVerifier } from '../tokens.ts';
 import { json } from '../mapping.ts';
+
+const healthSchema = record({ status: { type: 'string', const: 'ok' }, version: { type: 'string' } });
 
 const readinessSchema = record({
   status: { type: 'string', enum: ['ok', 'degraded', 'unavailable'] },
@@ -40,11 +43,11 @@ export function operationRoutes(app: App, { readiness: ask, metrics, tokens }: O
           id: 'getHealth',
           tag: 'Operations',
           summary: 'Check whether the process runs',
-          answers: { 200: bare('It runs', record({ status: { type: 'string', const: 'ok' } }), { status: 'ok' }) },
+          answers: { 200: bare('It runs', healthSchema, { status: 'ok', version: '1.0.0' }) },
         },
       },
     },
-    () => ({ status: 'ok' }),
+    () => ({ status: 'ok', version }),
   );
 
   app.get(

@@ -7,6 +7,7 @@ import { fastify } from 'fastify';
 import type { Registry } from 'prom-client';
 import { Health, HealthCheckResponse_ServingStatus as Serving } from '../../proto/gen/grpc/health/v1/health_pb.js';
 import { listening, type RunningServer } from './lifetime.ts';
+import { version } from './version.ts';
 
 /** Whether a process can do its work, and the state of each of its dependencies. */
 export interface Readiness {
@@ -26,7 +27,7 @@ const timeoutMs = 2_000;
 export async function serveOps(host: string, port: number, metrics: Registry, readiness: () => Promise<Readiness>): Promise<RunningServer> {
   const readMetrics = metricsText(metrics);
   const app = fastify({ forceCloseConnections: true });
-  app.get('/healthz', () => ({ status: 'ok' }));
+  app.get('/healthz', () => ({ status: 'ok', version }));
   app.get('/readyz', async (_request, reply) => {
     const state = await readiness().catch((): Readiness => ({ ready: false, dependencies: {} }));
     return reply

@@ -5,6 +5,7 @@ import { toUuid } from './ids.ts';
 import { StartFailure, errorMessage } from './lifetime.ts';
 import { isTransient } from './postgres-errors.ts';
 import { BadSetting } from './settings.ts';
+import { version } from './version.ts';
 
 /** Exit statuses, as the page on the commands lists them. */
 export const exitStatus = { fine: 0, wrong: 1, usage: 2, failed: 3 } as const;
@@ -63,6 +64,7 @@ export class Output {
 /** The program of a service's commands. Its errors are thrown, never an end of the process. */
 export function operatorProgram(name: string, description: string): Command {
   return new Command(name)
+    .version(version, '--version', 'show the version')
     .description(description)
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)

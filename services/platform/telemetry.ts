@@ -1,6 +1,7 @@
 // Logs and metrics: JSON lines on standard output, one Prometheus registry per process.
 import { pino, type DestinationStream, type Logger } from 'pino';
-import { Counter, Registry, collectDefaultMetrics } from 'prom-client';
+import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client';
+import { version } from './version.ts';
 
 export type { Logger } from 'pino';
 
@@ -54,6 +55,8 @@ export function openMetrics(name: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process: name });
   collectDefaultMetrics({ register: registry });
+  const labels = { version, node: process.versions.node };
+  new Gauge({ name: 'build_info', help: 'Always 1', labelNames: ['version', 'node'], registers: [registry] }).set(labels, 1);
   const busy: Counter = new Counter({
     name: 'nodejs_eventloop_active_seconds_total',
     help: 'Time in which the event loop was not idle: at a rate of 1 the process can do no more',

@@ -42,7 +42,7 @@ export const queriesOf = (page: string): string[] =>
 export function hurriedRules(): object {
   const hurried = (expr: string) =>
     expr
-      .replace(/\[\d+[mhd]\]/g, /> 3$/.test(expr) ? '[10m]' : / > 5$/.test(expr) ? '[20s]' : '[5s]')
+      .replace(/\[\d+[mhd]\]/g, expr.endsWith('> 3') ? '[10m]' : expr.endsWith(' > 5') ? '[20s]' : '[5s]')
       .replace(/> \d{2,}( \* 86400)?$/, '> 3')
       .replace(/> 3 \* 86400$/, '> 45');
   const rules = [

@@ -2306,6 +2306,7 @@ export type RetryDeliveryResult = {
 
 export type GetHealthResult = {
     status: 'ok';
+    version: string;
 };
 
 export type ReadinessResult = {
