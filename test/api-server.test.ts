@@ -55,6 +55,11 @@ function definitions(objects: Manifest[]): Manifest[] {
       // The server's defaults are no differences.
       expect(server.shell(`kubectl diff -k deploy/kubernetes/overlays/${overlay}`)).toBe('');
     }
+    const [, rotation = ''] = /```console\n([^]*?)```/.exec(text('gateway/docs/operate/rotate-secrets.md')) ?? [];
+    expect(server.shell(rotation.replace(/kubectl .* rollout status .*/, ''))).toContain('deployment.apps/gateway restarted');
+    expect(server.shell(`kubectl -n ledger get secret internal -o jsonpath='{.data.internal-token}' | base64 -d`)).toMatch(
+      /^\w{64},\w{64}$/,
+    );
     for (const command of commandsWith(' scale deployment')) expect(server.shell(command)).toMatch(/^(deployment\S+ scaled\n)+$/);
   });
 

@@ -66,6 +66,12 @@ describe('the documents', () => {
     expect(named.filter((file) => !existsSync(join(root, file)))).toEqual([]);
   });
 
+  test.each(pages)('%s names only metrics that exist', (page) => {
+    const metric = /\b(?:http|grpc|gateway|identity|ledger|notifier|auditor|postgres|tls|tracing)(?:_[a-z]+){2,}\b(?=[`{])/g;
+    const named = [...textOf(page).matchAll(metric)].map(([name]) => name);
+    expect(named.filter((name) => !textOf(`${guide}/reference/metrics.md`).includes(`\`${name}\``))).toEqual([]);
+  });
+
   test.each(pages)('%s has sentences of at most 30 words and no private word', (page) => {
     const sentences = prose(page)
       .split('\n')
@@ -202,8 +208,8 @@ describe('the commands of the documents', () => {
   const hasPython = missing.length === 0 && hasPythonPackages();
   let inBackground: Promise<string> | undefined;
 
-  // A page that freezes the tenant waits for the one in the background, which posts to it.
-  const last = [inPython, `${guide}/how-to/freeze-and-repair.md`];
+  // Pages that freeze the tenant or export its end wait for the one in the background, which posts to it.
+  const last = [inPython, `${guide}/how-to/move-a-log.md`, `${guide}/how-to/freeze-and-repair.md`];
   const withCommands = pages
     // `test/restore-page.test.ts` follows those on restoring, on another server.
     .filter((page) => page !== 'README.md' && page !== first && !page.includes('/operate/restore') && commandsOf(page).length > 0)

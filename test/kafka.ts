@@ -195,8 +195,8 @@ export function settingsOf(brokers: string, topic: string, more: Partial<KafkaSe
   return { brokers: brokers.split(','), ssl: false, sasl: undefined, ...topics, ...more };
 }
 
-/** Kafka's own console consumer, from the topic's beginning to its end; ends when nothing comes for `idleMs`. */
-export function consoleConsumer(address: string, topic: string, idleMs: number): ChildOptions {
+/** Kafka's own console consumer, from the topic's beginning; ends after so many messages, or when none comes for 45 s. */
+export function consoleConsumer(address: string, topic: string, count: number): ChildOptions {
   const formatting = ['key', 'headers', 'partition', 'offset'].flatMap((each) => ['--property', `print.${each}=true`]);
   return {
     name: 'console-consumer',
@@ -207,7 +207,7 @@ export function consoleConsumer(address: string, topic: string, idleMs: number):
         '256m',
       ),
       'org.apache.kafka.tools.consumer.ConsoleConsumer',
-      ...['--bootstrap-server', address, '--topic', topic, '--from-beginning', '--timeout-ms', String(idleMs)],
+      ...['--bootstrap-server', address, '--topic', topic, '--from-beginning', '--timeout-ms', '45000', '--max-messages', String(count)],
       ...formatting,
     ],
   };

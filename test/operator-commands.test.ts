@@ -14,6 +14,7 @@ import { Settings } from '../services/platform/settings.ts';
 import { startCluster, type Cluster, type Tenant } from './cluster.ts';
 import { startReceiver, until, type Receiver } from './notifier.ts';
 import { bareEnvironment, currentRun } from './run.ts';
+import { text } from './sources.ts';
 import { newSubscriber, type Subscriber } from './subscriber.ts';
 
 type Service = 'identity' | 'ledger' | 'notifier';
@@ -142,6 +143,25 @@ test('the books are verified, compared and rebuilt while postings go on', async 
   expect(verified.summary.events).toBeGreaterThan(own.sequence as number);
   expect(await json('ledger', 'rebuild', '--check')).toMatchObject({ status: 0, items: [], summary: { findings: 0, repaired: 0 } });
   expect(await json('ledger', 'rebuild')).toMatchObject({ status: 0, summary: { findings: 0, repaired: 0 } });
+});
+
+test('the commands of the page on Kubernetes get the owner’s address and the kept heads into a pod', async () => {
+  const [, section = ''] = /\n## Operator's commands in a pod\n([^]*?)\n## /.exec(text('gateway/docs/operate/kubernetes.md')) ?? [];
+  const [, block = ''] = /```console\n([^]*?)```/.exec(section) ?? [];
+  const directory = mkdtempSync(join(currentRun().directory, 'pod-'));
+  // In place of a cluster: it prints the secret, and runs here what a pod would run.
+  const kubectl = `kubectl() { case "$*" in *'get secret'*) printf %s "$SECRET" | base64 -w 0;; *) while [ "$1" != -- ]; do shift; done; shift; "$@";; esac; }`;
+  const script = [kubectl, ...block.split('\n').filter((line) => !line.includes('keys revoke'))].join('\n');
+  const SECRET = cluster.databases.ledger.ownerUrl;
+  const ran = await run('bash', ['-euc', script.replaceAll(/([<>]) heads$/gm, '$1 "$HEADS"')], {
+    ...urlOf('notifier'),
+    SECRET,
+    HEADS: join(directory, 'heads'),
+  });
+  expect(ran).toMatchObject({
+    status: 0,
+    stdout: expect.stringMatching(/verified: nothing differs\n.* kept heads? verified: nothing differs\n/),
+  });
 });
 
 test('a terminal shows how far a verification is, and the lines stay what they are', async () => {

@@ -1,4 +1,4 @@
-// A deployment of two replicas of each process behind a balancer, whose processes are restarted one by one under load.
+// A deployment of two replicas of each process behind a balancer, whose processes are restarted under load.
 import { setTimeout as pause } from 'node:timers/promises';
 import { openBalancer, type Balancer } from './balancer.ts';
 import { startCluster, type Cluster, type ClusterOptions } from './cluster.ts';
@@ -20,8 +20,6 @@ export interface Rolling {
   url: string;
   /** Restarts one replica as Kubernetes does: out of the balancer, SIGTERM, a new start; resolves when callers use it again. */
   restart(name: string, change?: Change): Promise<void>;
-  /** Restarts the replicas of these processes one after the other, all of them without a list. */
-  roll(change?: Change, ...names: readonly (typeof processes)[number][]): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -55,9 +53,6 @@ export async function startRolling(options: ClusterOptions = {}): Promise<Rollin
   };
   return {
     ...{ cluster, url: balancer.url, restart },
-    async roll(change, ...names) {
-      for (const name of names.length > 0 ? names : processes) for (const replica of [name, `${name}-2`]) await restart(replica, change);
-    },
     async stop() {
       await balancer.close();
       await cluster.stop();

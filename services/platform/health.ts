@@ -49,7 +49,7 @@ export function readinessBody(state: Readiness): string {
 
 // Without it Prometheus would not notice a lost database where nobody sends requests.
 function openDependencies(metrics: Registry, readiness: () => Promise<Readiness>): void {
-  const gauge: Gauge<'dependency'> = new Gauge({
+  const gauge: Gauge = new Gauge<'dependency'>({
     name: 'dependency_up',
     help: '1 while /readyz says ok of the dependency, else 0',
     labelNames: ['dependency'],

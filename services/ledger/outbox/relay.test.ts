@@ -14,6 +14,7 @@ import {
   settingsOf,
   testClient,
   testWithJava,
+  type OwnKafka,
 } from '../../../test/kafka.ts';
 import { until } from '../../../test/notifier.ts';
 import { openProxy } from '../../../test/proxy.ts';
@@ -63,12 +64,6 @@ describeWithKafka('the relay over Kafka', () => {
     const tenant = await database.newTenant();
     await post(writer, tenant);
     await database.published();
-    const children = newChildren();
-    const read = async (idleMs: number) => {
-      const reader = children.start(consoleConsumer(brokers, topic, idleMs));
-      await reader.ended;
-      return reader.output().split('\n');
-    };
     const expected = await database.eventsOf(tenant);
     expect(expected.map(({ type }) => type)).toEqual([
       'account.created',
@@ -77,11 +72,13 @@ describeWithKafka('the relay over Kafka', () => {
       'balance.updated',
       'balance.updated',
     ]);
-    let lines: string[] = [];
-    // It gives up where nothing comes for so long, which a busy machine may need for the first of them.
-    for (let idleMs = 5_000; lines.length === 0 && idleMs <= 45_000; idleMs *= 3) {
-      lines = (await read(idleMs)).filter((line) => line.includes('event-id:'));
-    }
+    const reader = newChildren().start(consoleConsumer(brokers, topic, expected.length));
+    await reader.ended;
+    const lines = reader
+      .output()
+      .split('\n')
+      .filter((line) => line.includes('event-id:'));
+    expect(await messagesOf(brokers, topic)).toHaveLength(expected.length);
     expect(lines).toHaveLength(expected.length);
     lines.forEach((line, index) => {
       const { id, type, traceparent } = expected[index]!;
@@ -165,9 +162,11 @@ describeWithKafka('the relay over Kafka', () => {
     expect(firstOf(await messagesOf(brokers, topic), large)).toEqual([...others, place(rejected)]);
   });
 
+  let own: OwnKafka | undefined;
+  afterAll(() => own?.stop());
+
   testWithJava('while Kafka is stalled a replica stops in time, and another publishes its events', async () => {
-    const kafka = await ownKafka();
-    database.ends.push(() => kafka.stop());
+    const kafka = (own ??= await ownKafka());
     const topic = newTopic();
     const open = () => database.openReplica(kafkaPublisher(settingsOf(kafka.address, topic), logger));
     const { writer, end } = open();
@@ -191,8 +190,7 @@ describeWithKafka('the relay over Kafka', () => {
   });
 
   testWithJava('while Kafka is away postings go on, the lag shows, and everything is published when it is back', async () => {
-    const kafka = await ownKafka();
-    database.ends.push(() => kafka.stop());
+    const kafka = (own ??= await ownKafka());
     const topic = newTopic();
     const { writer, relay, metrics } = database.openReplica(kafkaPublisher(settingsOf(kafka.address, topic), logger));
     const tenant = await database.newTenant();
