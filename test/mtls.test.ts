@@ -4,6 +4,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import { createClient } from '@connectrpc/connect';
+import { pino } from 'pino';
 import { Health } from '../proto/gen/grpc/health/v1/health_pb.js';
 import { openCaller } from '../services/platform/caller.ts';
 import { commonSettings, Settings } from '../services/platform/settings.ts';
@@ -133,7 +134,10 @@ test('turned on or off step by step, processes of a step and of the next call ea
   const steps = [{}, { ...files, TLS_MODE: 'accept' }, { ...files, TLS_MODE: 'call' }, files].map((step) =>
     commonSettings(new Settings({ INTERNAL_TOKEN: token, ...step }), 1),
   );
-  const servers = await Promise.all(steps.map(({ serverTls: tls }) => startGrpcServer({ tls, tokens: [token] })));
+  const warnings: string[] = [];
+  const logger = pino({ level: 'warn' }, { write: (line: string) => void warnings.push(line) });
+  const servers = await Promise.all(steps.map(({ serverTls: tls }) => startGrpcServer({ tls, tokens: [token], logger })));
+  expect(warnings.map((line) => JSON.parse(line).msg)).toEqual(Array(2).fill(expect.stringMatching(/^plain calls are answered too/)));
   const answered = await Promise.all(
     steps.map(({ tls }) =>
       Promise.all(

@@ -1,9 +1,13 @@
 // The auditor with a real standby: reports and exports come from there, and have all that was posted before they were asked for.
 import { jest } from '@jest/globals';
+import { Registry } from 'prom-client';
 import { withClient } from '../deploy/local/databases.ts';
 import type { Postgres } from '../deploy/local/postgres.ts';
 import { openOperator } from '../services/ledger/audit/operator.ts';
 import { verify } from '../services/ledger/audit/verify.ts';
+import { Replica } from '../services/ledger/auditor/replica.ts';
+import { openPool, type Pool } from '../services/platform/postgres.ts';
+import { openLog } from '../services/platform/telemetry.ts';
 import { startCluster, type Cluster } from './cluster.ts';
 import { deposit, newWallet, type Customer } from './customer.ts';
 import { startOwnPostgres, type OwnPostgres } from './own-postgres.ts';
@@ -81,6 +85,27 @@ test('verify finds the books on the standby as they are on the primary', async (
     expect(await verify(operator, {}, (line) => expect(line).toBe(''))).toMatchObject({ tenants: 1, findings: 0, transactions: amount });
   } finally {
     await operator.end();
+  }
+});
+
+test('a standby of another server, as of before a restore, is not read, however far it is', async () => {
+  const parts = { logger: openLog('test', 'silent'), metrics: new Registry() };
+  const pool = openPool(standby.url, { name: 'standby', max: 1, mayBeStandby: true, ...parts });
+  const primary = openPool(server.adminUrl, { name: 'primary', max: 1, ...parts });
+  const query = (text: string) => primary.query(text).then(({ rows }) => ({ rows: [{ ...rows[0], ...changed }] }));
+  let changed = {};
+  const portOf = async () => {
+    const replica = new Replica({ pool, primary: { query } as unknown as Pool, ...parts, metrics: new Registry() });
+    const client = await replica.before(primary).connect();
+    client.release();
+    return { port: (client as unknown as { port: number }).port, state: replica.state() };
+  };
+  try {
+    expect(await portOf()).toEqual({ port: Number(new URL(standby.url).port), state: 'ok' });
+    for (changed of [{ system: '7000000000000000000' }, { timeline: '00000002' }])
+      expect(await portOf()).toEqual({ port: Number(new URL(server.adminUrl).port), state: 'diverged' });
+  } finally {
+    await Promise.all([pool.end(), primary.end()]);
   }
 });
 

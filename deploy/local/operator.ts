@@ -1,4 +1,5 @@
-// `npm run ledger -- verify`, `npm run notifier -- redrive`, `npm run identity -- keys`: operator's commands, by default on the databases of DATA_DIR. The rest of `npm run ledger` is the command line.
+// `npm run ledger -- verify`, `npm run notifier -- due`: operator's commands, by default on the databases of DATA_DIR.
+// What is no operator's command of `npm run ledger` is of the command line.
 import { spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { StartFailure } from '../../services/platform/lifetime.ts';

@@ -6,7 +6,7 @@ import { Gauge, type Registry } from 'prom-client';
 type Pools = Map<string, pg.Pool>;
 
 const poolsOf = new WeakMap<Registry, Pools>();
-const waitingElsewhere = new WeakMap<pg.Pool, () => number>();
+const waitingElsewhere = new WeakMap<pg.Pool, (() => number)[]>();
 
 /** Adds a pool to the gauges of its process. */
 export function measurePool(metrics: Registry, name: string, pool: pg.Pool): void {
@@ -21,7 +21,7 @@ export function measurePool(metrics: Registry, name: string, pool: pg.Pool): voi
 
 /** Counts calls that wait for a pool's connections before they ask the pool itself. */
 export function countWaiting(pool: pg.Pool, count: () => number): void {
-  waitingElsewhere.set(pool, count);
+  waitingElsewhere.set(pool, [...(waitingElsewhere.get(pool) ?? []), count]);
 }
 
 function registerGauges(metrics: Registry, pools: Pools): void {
@@ -43,6 +43,12 @@ function registerGauges(metrics: Registry, pools: Pools): void {
     for (const [pool, { options }] of pools) max.set({ pool }, options.max);
   });
   gauge('postgres_pool_waiting', 'Calls that wait for a connection of a pool', ['pool'], (waiting) => {
-    for (const [name, pool] of pools) waiting.set({ pool: name }, pool.waitingCount + (waitingElsewhere.get(pool)?.() ?? 0));
+    for (const [name, pool] of pools) {
+      const elsewhere = waitingElsewhere.get(pool) ?? [];
+      waiting.set(
+        { pool: name },
+        elsewhere.reduce((sum, count) => sum + count(), pool.waitingCount),
+      );
+    }
   });
 }

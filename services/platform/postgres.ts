@@ -131,7 +131,9 @@ export async function stateOf(
     [Object.keys(settings), Object.values(settings)],
   );
   const { isStandby, lost } = rows[0] as (typeof rows)[number];
-  const message = `the connection has lost ${lost.join(', ')}: connect to PostgreSQL itself, or set them for the role`;
+  // With a setting of `app.`, which opens the rows of all tenants, the role's other connections would see them too.
+  const more = lost.some((name) => name.startsWith('app.')) ? '' : ', or set them for the role';
+  const message = `the connection has lost ${lost.join(', ')}: connect to PostgreSQL itself${more}`;
   return { isStandby, lost: lost.length > 0 ? message : null };
 }
 

@@ -143,6 +143,7 @@ function http2Server(
   const { connectionAgeMs: ageMs = defaultConnectionAgeMs, connectionGraceMs = defaultConnectionGraceMs, tls } = options;
   const encrypted = tls && encryptedServer(options, tls, handler);
   const plain = createServer(serverSettings(options), handler);
+  if (tls?.required === false) options.logger.warn('plain calls are answered too: TLS_MODE is for the time of a change');
   const listener = !encrypted ? plain : tls.required ? encrypted : takingBoth(plain, encrypted);
   for (const server of encrypted ? [plain, encrypted] : [plain]) {
     // Node's compatible request and response are made only for what Fastify handles.

@@ -22,6 +22,8 @@ const never = new AbortController().signal;
 
 test('one tenant’s transactions never use all connections, and another tenant’s call does not wait behind them', async () => {
   const shared = new SharedPool(pool);
+  // Another share of the pool adds to the count of those that wait.
+  new SharedPool(pool);
   const [holding, first] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let busy = 0;
   const hold = async () => {

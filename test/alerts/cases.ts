@@ -34,6 +34,8 @@ const countedBy = (name: string, above: number, notAbove: number): AlertCase => 
   raised: counted(name, above),
   quiet: counted(name, notAbove),
 });
+/** A counter of a process that finds something before its first scrape. */
+const bornWith = (name: string): AlertCase => ({ raised: { [name]: '_x10 1x20' }, quiet: { [name]: '_x10 0x20' } });
 
 export const cases: Record<string, AlertCase> = {
   // A burst of five minutes raises nothing, an hour does; after it the alert ends.
@@ -92,10 +94,10 @@ export const cases: Record<string, AlertCase> = {
     at: '40m',
   },
   ConsumerLags: raisedBy('notifier_consumer_lag', 1001, 999),
-  MessagesLost: countedBy('notifier_consumer_lost_total', 1, 0),
-  InboxHasGaps: countedBy('notifier_inbox_gaps_total', 1, 0),
-  ConsumerRewound: countedBy('notifier_consumer_rewinds_total', 1, 0),
-  EventsReissued: countedBy('notifier_events_reissued_total', 1, 0),
+  MessagesLost: bornWith('notifier_consumer_lost_total'),
+  InboxHasGaps: bornWith('notifier_inbox_gaps_total'),
+  ConsumerRewound: bornWith('notifier_consumer_rewinds_total'),
+  EventsReissued: bornWith('notifier_events_reissued_total'),
   LeasesFail: countedBy('notifier_lease_errors_total', 1, 0),
   SecretsUnreadable: countedBy('notifier_secret_errors_total', 1, 0),
   MailIsNotSent: {

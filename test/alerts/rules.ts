@@ -36,13 +36,13 @@ export const queriesOf = (page: string): string[] =>
   [...page.matchAll(/^```promql\n([\s\S]*?)^```$/gm)].flatMap(([, code = '']) => code.trimEnd().split('\n'));
 
 /**
- * All rules, so that a fault of seconds is enough: each window and `for` is seconds long, and each limit of two digits or more is 3. What is
- * compared, and with which labels, stays.
+ * All rules, so that a fault of seconds is enough: each `for` and each window, but of rules that count, is seconds long, and each limit of two
+ * digits or more is 3. What is compared, and with which labels, stays.
  */
 export function hurriedRules(): object {
   const hurried = (expr: string) =>
     expr
-      .replace(/\[\d+[mhd]\]/g, expr.endsWith('> 3') ? '[10m]' : expr.endsWith(' > 5') ? '[20s]' : '[5s]')
+      .replace(/\[\d+[mhd]\]/g, /^(sum\(increase|changes)\(.*> \d$/.test(expr) ? '[10m]' : '[5s]')
       .replace(/> \d{2,}( \* 86400)?$/, '> 3')
       .replace(/> 3 \* 86400$/, '> 45');
   const rules = [

@@ -34,8 +34,8 @@ export async function printHeads(
 }
 
 /**
- * Parses lines `<tenant's id> <sequence> <hash>` of any times, with which `heads` prints them. Skips empty lines and npm's own, which begin with `>`. Throws for any other line, for two
- * that contradict, and if there is none.
+ * Parses lines `<tenant's id> <sequence> <hash>`, as `heads` has printed them at any times. Skips empty lines and npm's own, which begin with `>`.
+ * Throws for any other line, for two that contradict, and if there is none.
  */
 export function parseHeads(text: string): StoredHeads {
   const stored: StoredHeads = new Map();

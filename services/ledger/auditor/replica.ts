@@ -18,8 +18,8 @@ export interface ReplicaOptions {
   restMs?: number;
 }
 
-/** State of the standby in `/readyz`. */
-export type ReplicaState = 'ok' | 'away' | 'behind';
+/** State of the standby in `/readyz`; `diverged`: it follows another server, or the primary of before a restore. */
+export type ReplicaState = 'ok' | 'away' | 'behind' | 'diverged';
 
 const pollMs = 20;
 
@@ -60,15 +60,20 @@ export class Replica {
   private async connect(): Promise<Client | undefined> {
     if (performance.now() < this.restsUntil) return undefined;
     const { pool, primary, patienceMs } = this.options;
-    const { rows } = await primary.query<{ end: string }>(`select pg_current_wal_lsn()::text as "end"`);
+    const { rows } = await primary.query<LogEnd>(
+      `select pg_current_wal_lsn()::text as "end", left(pg_walfile_name(pg_current_wal_lsn()), 8) as timeline, system_identifier::text as system
+        from pg_control_system()`,
+    );
     const until = performance.now() + patienceMs;
     let client: Client | undefined;
     try {
       client = await pool.connect();
-      while (!(await hasReplayed(client, rows[0]?.end ?? ''))) {
-        if (performance.now() > until) {
+      for (;;) {
+        const state = await stateAt(client, rows[0] as LogEnd);
+        if (state === 'ok') break;
+        if (state === 'diverged' || performance.now() > until) {
           client.release();
-          return this.leave('behind', undefined);
+          return this.leave(state, undefined);
         }
         await pause(pollMs);
       }
@@ -88,12 +93,23 @@ export class Replica {
   }
 }
 
-async function hasReplayed(client: Client, end: string): Promise<boolean> {
-  // Null on a server that was never a standby.
-  const { rows } = await client.query<{ is: boolean | null }>({
+/** Where the primary's log ends, and of which server and timeline it is. */
+interface LogEnd {
+  end: string;
+  timeline: string;
+  system: string;
+}
+
+// Positions of different servers or timelines can't be compared: a standby left over from before a restore is ahead, and shows what is gone.
+async function stateAt(client: Client, { end, timeline, system }: LogEnd): Promise<'ok' | 'behind' | 'diverged'> {
+  // Null on a server that was never a standby. The timeline is that of the last checkpoint, so after a failover it follows late.
+  const { rows } = await client.query<{ same: boolean; replayed: boolean | null }>({
     name: 'has_replayed',
-    text: 'select pg_is_in_recovery() and pg_last_wal_replay_lsn() >= $1::pg_lsn as "is"',
-    values: [end],
+    text: `select system_identifier::text = $2 and lpad(upper(to_hex(timeline_id)), 8, '0') = $3 as same,
+        pg_is_in_recovery() and pg_last_wal_replay_lsn() >= $1::pg_lsn as replayed
+      from pg_control_system(), pg_control_checkpoint()`,
+    values: [end, system, timeline],
   });
-  return rows[0]?.is === true;
+  if (rows[0]?.same !== true) return 'diverged';
+  return rows[0].replayed === true ? 'ok' : 'behind';
 }

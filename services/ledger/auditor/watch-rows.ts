@@ -100,14 +100,16 @@ export interface WatchCounts {
   differences: number;
 }
 
-/** Counts frozen tenants, how long ago the last walk of each ended, and what those walks found. */
+/** Counts frozen tenants, how long ago the last walk of each log ended, or its tenant was created, and what those walks found. */
 export async function countWatched(pool: Pool): Promise<WatchCounts> {
   const { rows } = await withClient(pool, (client) =>
     client.query<WatchCounts>({
       name: 'count_watched',
+      // A tenant's UUIDv7 begins with the time of its creation, in milliseconds.
       text: `select (select count(*)::int from freezes) as frozen,
-        coalesce(extract(epoch from clock_timestamp() - min(finished_at)), 0)::float8 as "oldestSeconds",
-        coalesce(sum(findings), 0)::float8 as differences from verifications`,
+        coalesce(extract(epoch from clock_timestamp() - min(coalesce(finished_at,
+          to_timestamp(('x' || left(replace(tenant_id::text, '-', ''), 12))::bit(48)::bigint / 1000.0)))), 0)::float8 as "oldestSeconds",
+        coalesce(sum(findings), 0)::float8 as differences from heads full join verifications using (tenant_id)`,
     }),
   );
   return rows[0] as WatchCounts;

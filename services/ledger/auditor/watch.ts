@@ -68,7 +68,7 @@ export class Watch {
     gauge('ledger_frozen_tenants', 'Tenants whose changes are refused, because verification has found something', ({ frozen }) => frozen);
     gauge(
       'ledger_verification_age_seconds',
-      'How long ago a tenant was last walked, of all the longest',
+      'How long ago a log was last walked, or its tenant created if it never was: of all the longest',
       ({ oldestSeconds }) => oldestSeconds,
     );
     gauge(
