@@ -18,7 +18,7 @@ export interface Load {
 }
 
 // Long enough that the processes, not the clients, have the machine.
-const pauseMs = 25;
+const pauseMs = 40;
 
 /**
  * Has clients of several tenants at work on a deployment while something is done to it. Throws where books, streams or deliveries are
@@ -65,7 +65,8 @@ export async function underLoad(url: string, work: () => Promise<unknown>, { ten
       work((ask) => books.batch(ask), 10 * pauseMs),
       work((ask) => books.holdAndCapture(ask), 4 * pauseMs),
       work((ask) => books.read(ask), 2 * pauseMs),
-      work((ask) => books.logIn(ask), 20 * pauseMs),
+      // Each hashes a password.
+      work((ask) => books.logIn(ask), 60 * pauseMs),
       () => books.follow(url, faults, over.signal),
     ].map((worker) => ({ books, worker }));
   });

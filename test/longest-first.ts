@@ -6,16 +6,22 @@ import { root } from '../deploy/local/plan.ts';
 
 /** Files that take more than 20 s on two idle cores, most of it waiting. */
 export const longest = [
+  'test/rotate-secrets.test.ts',
+  'test/console/pages.test.ts',
+  'test/documents.test.ts',
   'test/proof/faults/faults.test.ts',
   'test/restore-drill.test.ts',
   'test/restore-page.test.ts',
+  'test/alerts/alerts.test.ts',
   'services/notifier/kafka-consumer.test.ts',
-  'services/ledger/outbox/relay.test.ts',
-  'gateway/failure.test.ts',
   'test/events.test.ts',
-  'test/console/pages.test.ts',
+  'gateway/failure.test.ts',
   'test/start.test.ts',
   'test/proof/model/model.test.ts',
+  'test/hostile/inputs.test.ts',
+  'services/ledger/outbox/relay.test.ts',
+  'test/operator-commands.test.ts',
+  'test/deletion.test.ts',
 ];
 
 // Its types are those of its CommonJS file, whose default export is a property.

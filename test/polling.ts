@@ -15,7 +15,9 @@ export async function until<Result>(ask: () => Promise<Result>, wanted: (result:
 /** The sum of a metric of one process over all label sets, or over those that contain `label`. */
 export async function metricOf(cluster: Cluster, name: 'gateway' | 'identity', figure: string, label = ''): Promise<number> {
   const text = await (await fetch(`${cluster.opsUrl(name)}/metrics`)).text();
-  const lines = text.split('\n').filter((each) => each.startsWith(figure) && each.includes(label));
+  const lines = text
+    .split('\n')
+    .filter((each) => each.startsWith(figure) && !/^\w/.test(each.slice(figure.length)) && each.includes(label));
   return lines.reduce((sum, each) => sum + Number(each.slice(each.lastIndexOf(' ') + 1)), 0);
 }
 
