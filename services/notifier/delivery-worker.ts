@@ -95,7 +95,10 @@ export class DeliveryWorker {
       'Deliveries that failed without an attempt: webhook disabled or deleted, or test abandoned',
     );
     this.leaseErrors = counter('notifier_lease_errors_total', 'Tenants postponed because PostgreSQL reports a data error: alert on any');
-    this.secretErrors = counter('notifier_secret_errors_total', 'Attempts postponed because the secret can not be decrypted, and looks that found a key missing: alert on any');
+    this.secretErrors = counter(
+      'notifier_secret_errors_total',
+      'Attempts postponed because the secret can not be decrypted, and looks that found a key missing: alert on any',
+    );
     openGauge(options.metrics, 'notifier_in_flight', 'Deliveries that are leased and not recorded', () => this.inFlight);
     openGauge(options.metrics, 'notifier_in_flight_max', 'Deliveries that may be: WEBHOOK_CONCURRENCY', () => options.concurrency);
   }
