@@ -117,9 +117,11 @@ test('who asks for figures while they are taken gets the same ones', async () =>
   }
 });
 
-test('the metrics say which dependencies are away, and no more of one that is not named again', async () => {
+test('the metrics say which dependencies are away as the read before found it, and wait for none', async () => {
   let dependencies: Record<string, string> = { postgresql: 'read-only', kafka: 'ok', relay: 'waits for postgresql' };
-  const ops = await serveOps('127.0.0.1', 0, new Registry(), () => Promise.resolve({ ready: true, dependencies }));
+  let hangs = false;
+  const readiness = () => (hangs ? new Promise<never>(() => undefined) : Promise.resolve({ ready: true, dependencies }));
+  const ops = await serveOps('127.0.0.1', 0, new Registry(), readiness);
   const states = async () => {
     const exposed = await (await fetch(`http://127.0.0.1:${ops.port}/metrics`)).text();
     return [...exposed.matchAll(/^dependency_up\{dependency="(\w+)"\} (\d)$/gm)].map(([, name, state]) => `${name} ${state}`);
@@ -127,6 +129,9 @@ test('the metrics say which dependencies are away, and no more of one that is no
   try {
     expect(await states()).toEqual(['postgresql 0', 'kafka 1', 'relay 0']);
     dependencies = { postgresql: 'ok', kafka: 'ok' };
+    await states();
+    expect(await states()).toEqual(['postgresql 1', 'kafka 1']);
+    hangs = true;
     expect(await states()).toEqual(['postgresql 1', 'kafka 1']);
   } finally {
     await ops.close();

@@ -47,15 +47,19 @@ export function readinessBody(state: Readiness): string {
   return JSON.stringify({ status: state.ready ? (isWell ? 'ok' : 'degraded') : 'unavailable', dependencies: state.dependencies });
 }
 
-// Without it Prometheus would not notice a lost database where nobody sends requests.
+// Without it Prometheus would not notice a lost database where nobody sends requests. What the read before found is shown,
+// because a dependency that hangs would keep all metrics waiting.
 function openDependencies(metrics: Registry, readiness: () => Promise<Readiness>): void {
+  let last: Pick<Readiness, 'dependencies'> | undefined;
   const gauge: Gauge = new Gauge<'dependency'>({
     name: 'dependency_up',
-    help: '1 while /readyz says ok of the dependency, else 0',
+    help: '1 while /readyz says ok of the dependency, else 0; as the read before found it',
     labelNames: ['dependency'],
     registers: [metrics],
     collect: async () => {
-      const { dependencies } = await readiness().catch(() => ({ dependencies: {} }));
+      const answer = readiness().catch(() => ({ dependencies: {} }));
+      void answer.then((state) => (last = state));
+      const { dependencies } = last ?? (await answer);
       gauge.reset();
       for (const [dependency, state] of Object.entries(dependencies)) gauge.set({ dependency }, state === 'ok' ? 1 : 0);
     },
