@@ -30,6 +30,8 @@ export interface AppOptions {
   corsOrigins: string[];
   maxInFlight: number;
   maxConnections: number;
+  /** How long a stopping gateway leaves connections open that are idle. */
+  idleCloseMs: number;
 }
 
 const maxHeaderBytes = 16_384;
@@ -37,8 +39,6 @@ const maxHeaderBytes = 16_384;
 // No route has a tenth of these; parsing thousands would delay others.
 const maxQueryParameters = 100;
 
-// A client that goes on learns from an answer that the connection ends, before it would post on a closed one.
-const closeNoticeMs = 2_000;
 const closeTimeoutMs = 15_000;
 
 const serverOptions = {
@@ -103,7 +103,7 @@ export async function buildApp(options: AppOptions): Promise<App> {
     done(hasHost ? undefined : new ApiError('malformed_request'));
   });
   app.setErrorHandler(answerError);
-  closeGracefully(app);
+  closeGracefully(app, options.idleCloseMs);
   if (options.corsOrigins.length > 0) await allowOrigins(app, options.corsOrigins);
   const rejectOtherMethods = guardRoutes(app, { authenticators, limit });
   app.setValidatorCompiler<Schema>(({ schema, httpPart }) => {
@@ -133,15 +133,18 @@ function trustedBy(proxies: string[]): (address: string, hop: number) => boolean
   return (address, hop) => isTrusted(withoutPort(address), hop);
 }
 
-/** Makes `close` stop listening, announce the end in answers, close idle connections after 2 s, and all others after 15 s. */
-function closeGracefully(app: App): void {
+/**
+ * Makes `close` stop listening, announce the end in answers, close idle connections after `idleCloseMs`, and all others after 15 s: a client that
+ * goes on learns from an answer that the connection ends, before it would post on a closed one.
+ */
+function closeGracefully(app: App, idleCloseMs: number): void {
   let closing = false;
   const { server } = app;
   app.addHook('preClose', (done) => {
     closing = true;
     // Node calls this when it stops listening.
     const closeIdle = server.closeIdleConnections.bind(server);
-    server.closeIdleConnections = () => void setTimeout(closeIdle, closeNoticeMs);
+    server.closeIdleConnections = () => void setTimeout(closeIdle, idleCloseMs);
     setTimeout(() => server.closeAllConnections(), closeTimeoutMs).unref();
     done();
   });

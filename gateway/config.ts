@@ -19,6 +19,8 @@ export interface GatewayConfig extends CommonSettings {
   maxInFlight: number;
   /** Open connections; beyond: closed. */
   maxConnections: number;
+  /** How long a stopping gateway leaves connections open that are idle. */
+  idleCloseMs: number;
 }
 
 /** Throws {@link BadSetting}. */
@@ -36,6 +38,7 @@ export function gatewayConfig(settings: Settings): GatewayConfig {
     publicUrl: settings.httpUrl('PUBLIC_URL', `http://${host}:${common.port}`),
     maxInFlight: settings.integer('MAX_IN_FLIGHT', { min: 1, max: 100_000, fallback: 4096 }),
     maxConnections: settings.integer('MAX_CONNECTIONS', { min: 1, max: 1_000_000, fallback: 16_384 }),
+    idleCloseMs: settings.integer('IDLE_CLOSE_SECONDS', { min: 0, max: 10, fallback: 2 }) * 1000,
   };
 }
 

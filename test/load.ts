@@ -65,7 +65,7 @@ export async function underLoad(url: string, work: () => Promise<unknown>, { ten
       work((ask) => books.batch(ask), 10 * pauseMs),
       work((ask) => books.holdAndCapture(ask), 4 * pauseMs),
       work((ask) => books.read(ask), 2 * pauseMs),
-      // Each hashes a password. A connection must not rest for 2 s, after which a stopping gateway closes it.
+      // Each hashes a password. A connection must not rest for as long as a stopping gateway leaves it open.
       work((ask) => books.logIn(ask), 25 * pauseMs),
       () => books.follow(url, faults, over.signal),
     ].map((worker) => ({ books, worker }));

@@ -53,7 +53,8 @@ function environmentOf(secrets: Secrets[], encryption = secrets): Record<Process
     ledger: { INTERNAL_TOKEN },
     notifier: { INTERNAL_TOKEN, WEBHOOK_ENCRYPTION_KEY: encryption.map(({ webhook }) => webhook).join() },
     auditor: { INTERNAL_TOKEN, CHECKPOINT_SECONDS: '0.2', CHECKPOINT_PRIVATE_KEY: encryption.map(({ checkpoint }) => checkpoint).join('') },
-    gateway: { INTERNAL_TOKEN },
+    // On a busy machine the clients, which share a process, may rest for longer than the default.
+    gateway: { INTERNAL_TOKEN, IDLE_CLOSE_SECONDS: '6' },
   };
 }
 

@@ -16,6 +16,7 @@ export async function openApiDocument(): Promise<Record<string, unknown>> {
     corsOrigins: [],
     maxInFlight: 1,
     maxConnections: 1,
+    idleCloseMs: 0,
   });
   await app.ready();
   const document = app.swagger() as unknown as Record<string, unknown>;
